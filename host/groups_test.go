@@ -85,9 +85,8 @@ func TestRulesMatchTheGroupsOfTheCaller(t *testing.T) {
 		}
 	}
 	rules := host.Rules{Default: host.Allow, Rules: []host.Rule{{Groups: []string{"*"}}}}
-	if d, err := rules.Decide(t.Context(), tool("files", "read")); err != nil || d.Action != host.Allow {
-		t.Errorf("a caller without authentication: %+v, %v", d, err)
-	}
+	d := must.Get(rules.Decide(t.Context(), tool("files", "read")))(t)
+	must.CheckEqual(t, d.Action, host.Allow, "a caller without authentication", d)
 }
 
 // The audit log names the claims that decided, and the group that matched, and has no other value of a claim.

@@ -133,8 +133,7 @@ func wantDenied(t *testing.T, err error, reason string) {
 func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
 	for name, policy := range map[string]host.Policy{
 		"deny": always(host.Deny),
-		"unknown action": policyFunc(func(context.Context,
-			*host.Request) (host.Decision, error) {
+		"unknown action": policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
 			return host.Decision{Action: 7}, nil
 		}),
 		"error": policyFunc(func(context.Context, *host.Request) (host.Decision, error) {
@@ -213,9 +212,8 @@ func TestPolicySeesNameDefinitionArgumentsAndCaller(t *testing.T) {
 				t.Errorf("trusted is %v, the policy sees the tool %+v", trusted, r.Tool)
 			}
 		}
-		if len(seen) != 3 || up.calls.Load() != 3 {
-			t.Errorf("%d decisions, %d calls", len(seen), up.calls.Load())
-		}
+		must.CheckEqual(t, len(seen), 3)
+		must.CheckEqual(t, up.calls.Load(), 3)
 	}
 }
 
@@ -247,9 +245,8 @@ func TestApprovalIsForOneCall(t *testing.T) {
 	wantDenied(t, call(`{"text":"x","all":[`+strings.Repeat(`"x",`, 20000)+`1]}`),
 		"its arguments are too many to be shown")
 	audit.want(t, "denied write, not asked, error, it needs an approval, and its arguments are too many to be shown")
-	if len(asked) != 4 || up.calls.Load() != 1 {
-		t.Errorf("%d questions, %d calls", len(asked), up.calls.Load())
-	}
+	must.CheckEqual(t, len(asked), 4)
+	must.CheckEqual(t, up.calls.Load(), 1)
 	if asked[0].Digest() != asked[1].Digest() || asked[0].Digest() == asked[2].Digest() ||
 		!strings.HasSuffix(asked[0].Question(), "}\n\nReason for the question: no rule of the policy matches") {
 		t.Errorf("approvals: %+v", asked)
@@ -278,9 +275,7 @@ func TestDigestOfAnApprovalDependsOnMeaningOfArguments(t *testing.T) {
 		must.CheckEqual(t, ask(same), base, same)
 	}
 	for _, other := range []string{`{"a":2,"b":"x"}`, `{"a":"1","b":"x"}`, `{"a":1}`, `{"a":1,"b":"x","c":null}`} {
-		if ask(other) == base {
-			t.Errorf("%s has the same digest", other)
-		}
+		must.CheckThat(t, ask(other) != base, "%s has the same digest", other)
 	}
 	if ask(`{"n":9007199254740993}`) == ask(`{"n":9007199254740992}`) {
 		t.Error("large numbers that differ have the same digest")
@@ -391,9 +386,7 @@ func TestHooksChangeAndReject(t *testing.T) {
 		up.last.Load() != "clean" {
 		t.Errorf("result %+v, %v; the server has received %q", result, err, up.last.Load())
 	}
-	if !slices.Equal(decided, []string{`{"text":"clean"}`}) {
-		t.Errorf("the policy has seen %q", decided)
-	}
+	must.CheckThat(t, slices.Equal(decided, []string{`{"text":"clean"}`}), "the policy has seen %q", decided)
 	audit.want(t, "allowed write", "done write, ok")
 	_, err = h.Client("up").CallTool(t.Context(), "write", note{"secret"})
 	wantDenied(t, err, "a hook rejects it: secrets must not leave")
@@ -422,18 +415,15 @@ func TestHookThatModifiesTheResultChangesIt(t *testing.T) {
 
 func TestHookWithInvalidValuesRejects(t *testing.T) {
 	for name, hook := range map[string]*host.Host{
-		"arguments": {OnRequest: func(_ context.Context,
-			r *host.Request) error {
+		"arguments": {OnRequest: func(_ context.Context, r *host.Request) error {
 			r.Arguments = json.RawMessage(`[1]`)
 			return nil
 		}},
-		"missing argument": {OnRequest: func(_ context.Context,
-			r *host.Request) error {
+		"missing argument": {OnRequest: func(_ context.Context, r *host.Request) error {
 			r.Arguments = nil
 			return nil
 		}},
-		"result": {OnResult: func(context.Context, *host.Request,
-			json.RawMessage) (json.RawMessage, error) {
+		"result": {OnResult: func(context.Context, *host.Request, json.RawMessage) (json.RawMessage, error) {
 			return nil, nil
 		}},
 		"type of result": {OnResult: func(context.Context, *host.Request, json.RawMessage) (json.RawMessage, error) {

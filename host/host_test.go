@@ -75,9 +75,7 @@ func TestCallToolReachesNamedServer(t *testing.T) {
 		// The first call waits until the server is ready.
 		must.CheckEqual(t, must.Get(who(t, h, name))(t).Name, name)
 	}
-	if _, err := h.Client("three").CallTool(t.Context(), "who", nil); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("CallTool of an unknown server: %v", err)
-	}
+	must.CheckIs(t, must.Err(h.Client("three").CallTool(t.Context(), "who", nil)), host.ErrUnknown)
 }
 
 func TestCallFindsToolByMergedName(t *testing.T) {
@@ -100,17 +98,15 @@ func TestToolsMergesListsOfAllServers(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{
 		inMemory(t, "one"), {Name: "missing", Target: client.Command("no-such-program-anywhere")}, inMemory(t, "two"),
 	}})
-	if err := h.WaitReady(t.Context()); err == nil {
-		t.Error("WaitReady returns nil, want the error of the missing server")
-	}
+	err := h.WaitReady(t.Context())
+	must.CheckThat(t, err != nil, "WaitReady returns nil, want the error of the missing server")
 	var names []string
 	for _, tool := range h.Tools() {
 		names = append(names, tool.Name)
 		must.CheckEqual(t, tool.Name, tool.Server+"__"+tool.Definition.Name, tool)
 	}
-	if want := []string{"one__die", "one__who", "two__die", "two__who"}; !slices.Equal(names, want) {
-		t.Errorf("tools: %q, want %q", names, want)
-	}
+	want := []string{"one__die", "one__who", "two__die", "two__who"}
+	must.CheckThat(t, slices.Equal(names, want), "tools: %q, want %q", names, want)
 }
 
 func TestWaitReadyNamesServersThatFailed(t *testing.T) {
@@ -166,9 +162,7 @@ func TestServerThatDoesNotStartDoesNotAffectOthers(t *testing.T) {
 	if len(fine.Tools) != 2 || fine.Revision == "" || fine.Server.Info.Name != "fine" {
 		t.Errorf("status: %+v", fine)
 	}
-	if _, err := who(t, h, "fine"); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(who(t, h, "fine")))
 	_, err := who(t, h, "missing")
 	var down *host.DownError
 	if !errors.As(err, &down) || down.Server != "missing" || !strings.Contains(err.Error(), `"missing" is down`) {
@@ -184,14 +178,10 @@ func TestDeadChildIsReportedAndRestarted(t *testing.T) {
 		!errors.As(err, &exit) {
 		t.Fatalf("the call that ends the server: %v", err)
 	}
-	if _, err := who(t, h, "other"); err != nil {
-		t.Errorf("the other server: %v", err)
-	}
+	must.Check(t, must.Err(who(t, h, "other")), "the other server")
 	after, err := who(t, h, "mortal") // waits for the next process
 	must.Do(t, err)
-	if after.Pid == before.Pid {
-		t.Errorf("process %d still answers", after.Pid)
-	}
+	must.CheckThat(t, after.Pid != before.Pid, "process %d still answers", after.Pid)
 }
 
 // silent is a network in which no request is answered.
@@ -225,13 +215,10 @@ func TestCloseEndsServersThatAreStarting(t *testing.T) {
 			closing.Go(func() { h.Close() })
 		}
 		closing.Wait()
-		if took := time.Since(begin); took > time.Second {
-			t.Errorf("Close took %v", took)
-		}
+		took := time.Since(begin)
+		must.CheckThat(t, took <= time.Second, "Close took %v", took)
 		must.CheckIs(t, <-called, call.ErrClosed)
-		if _, err := h.Client("slow").CallTool(t.Context(), "who", nil); !errors.Is(err, call.ErrClosed) {
-			t.Errorf("CallTool after Close: %v", err)
-		}
+		must.CheckIs(t, must.Err(h.Client("slow").CallTool(t.Context(), "who", nil)), call.ErrClosed)
 	})
 }
 
@@ -270,21 +257,17 @@ func TestStartRejectsInvalidConfig(t *testing.T) {
 		"no target":                {{Name: "a"}},
 	} {
 		h := &host.Host{Servers: servers}
-		if err := h.Start(); err == nil {
-			t.Errorf("Start with %s returns nil", fault)
-		}
-		if err := h.Close(); err != nil {
-			t.Errorf("%s: Close: %v", fault, err)
-		}
+		err := h.Start()
+		must.CheckThat(t, err != nil, "Start with %s returns nil", fault)
+		must.Check(t, h.Close(), fault)
 	}
 	must.Check(t, (&host.ServerConfig{Name: strings.Repeat("aZ0-_9", 10) + "abcd"}).Check())
 }
 
 func TestHostStartsOnce(t *testing.T) {
 	h := start(t, &host.Host{})
-	if err := h.Start(); err == nil {
-		t.Error("the second Start returns nil")
-	}
+	err := h.Start()
+	must.CheckThat(t, err != nil, "the second Start returns nil")
 	h = &host.Host{}
 	must.Check(t, h.Close())
 	if err := h.Start(); err == nil {
@@ -335,9 +318,7 @@ func TestInvalidExtensionsAreRejected(t *testing.T) {
 	} {
 		config := inMemory(t, "s")
 		config.Extensions = extensions
-		if err := config.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %s", extensions, err, want)
-		}
+		must.CheckFails(t, config.Check(), want, extensions)
 	}
 }
 
@@ -347,14 +328,10 @@ func TestMethodsMustBeConfigured(t *testing.T) {
 	config.Extensions = []host.Extension{{ID: "com.example/a", Requests: []string{"a/b"},
 		Notifications: []string{"notifications/a"}}}
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
-	if _, err := h.Client("s").CallExtension(t.Context(), "a/c", nil); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("CallExtension: %v", err)
-	}
+	must.CheckIs(t, must.Err(h.Client("s").CallExtension(t.Context(), "a/c", nil)), host.ErrUnknown)
 	must.CheckIs(t, h.Client("s").NotifyExtension(t.Context(), "a/b", nil), host.ErrUnknown)
 	must.Check(t, h.Client("s").NotifyExtension(t.Context(), "notifications/a", nil))
-	if _, err := h.Client("other").CallExtension(t.Context(), "a/b", nil); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("CallExtension: %v", err)
-	}
+	must.CheckIs(t, must.Err(h.Client("other").CallExtension(t.Context(), "a/b", nil)), host.ErrUnknown)
 }
 
 // The servers that receive the roots of the program are notified of changes, and no others.

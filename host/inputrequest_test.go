@@ -78,9 +78,8 @@ func (a *answers) host(t *testing.T, up host.ServerConfig) *host.Host {
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 		}
 		d.Sample = func(_ context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error) {
-			if server != up.Name || params.SystemPrompt != "secret" {
-				t.Errorf("server %q samples %+v", server, params)
-			}
+			must.CheckEqual(t, server, up.Name, params)
+			must.CheckEqual(t, params.SystemPrompt, "secret", params)
 			a.tokens = append(a.tokens, params.MaxTokens)
 			return &mcp.CreateMessageResult{Model: "m", Role: mcp.RoleAssistant,
 				Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
@@ -97,9 +96,8 @@ func wantText(t *testing.T, h *host.Host, tool, want string) {
 		t.Errorf("%s: %v", tool, err)
 		return
 	}
-	if got := result.Content[0].(*mcp.TextContent).Text; !strings.HasPrefix(got, want) {
-		t.Errorf("%s has the result %q, want %q", tool, got, want)
-	}
+	got := result.Content[0].(*mcp.TextContent).Text
+	must.CheckThat(t, strings.HasPrefix(got, want), "%s has the result %q, want %q", tool, got, want)
 }
 
 // Policy denies the requests of a server, which learns no more than that.
@@ -111,20 +109,16 @@ func TestDeniedRequestOfAServerIsNotAnswered(t *testing.T) {
 		{Method: mcp.MethodCreateMessage, Server: "u?", Reason: "no models"}}}
 	start(t, h)
 	for _, tool := range []string{"form", "url", "sample", "roots"} {
-		result, err := h.Client("up").CallTool(t.Context(), tool, nil)
-		if err != nil || !strings.Contains(result.Content[0].(*mcp.TextContent).Text,
-			"is denied: the client does not allow it (code -32600)") {
-			t.Errorf("%s: %+v, %v", tool, result, err)
-		}
+		result := must.Get(h.Client("up").CallTool(t.Context(), tool, nil))(t)
+		must.CheckContains(t, result.Content[0].(*mcp.TextContent).Text,
+			"is denied: the client does not allow it (code -32600)", tool, result)
 		reason := "no rule of the policy matches"
 		if tool == "sample" {
 			reason = "no models"
 		}
 		audit.want(t, "allowed "+tool, "denied , error, "+reason, "done "+tool+", ok")
 	}
-	if a.other != 0 || a.tokens != nil {
-		t.Errorf("the functions of the host have answered: %+v", a)
-	}
+	must.CheckThat(t, a.other == 0 && a.tokens == nil, "the functions of the host have answered: %+v", a)
 }
 
 // A server of 2026-07-28 cannot receive an error for an input request, so its call fails with the reason of the policy.
@@ -148,9 +142,7 @@ func TestCallWithADeniedRequestFailsIn20260728(t *testing.T) {
 		!strings.Contains(err.Error(), "more than 1 requests of the server in one call") {
 		t.Errorf("the call beyond the limit fails with %v", err)
 	}
-	if a.tokens != nil {
-		t.Errorf("the functions of the host have answered: %+v", a)
-	}
+	must.CheckThat(t, a.tokens == nil, "the functions of the host have answered: %+v", a)
 }
 
 func TestPolicySeesTheRequestsOfAServer(t *testing.T) {
@@ -259,9 +251,7 @@ func TestSamplingIsApproved(t *testing.T) {
 	h.Approve = nil
 	wantText(t, h, "roots", "user rejected the request roots/list (code -1)")
 	wantText(t, h, "form", "") // the form is a question to the user
-	if a.tokens != nil || a.other != 2 {
-		t.Errorf("answers after the denial: %+v", a)
-	}
+	must.CheckThat(t, a.tokens == nil && a.other == 2, "answers after the denial: %+v", a)
 }
 
 func TestUnansweredApprovalOfSamplingDenies(t *testing.T) {
@@ -278,9 +268,7 @@ func TestUnansweredApprovalOfSamplingDenies(t *testing.T) {
 		start(t, h)
 		wantText(t, h, "sample", "user rejected the request")
 		audit.want(t, "allowed sample", "denied , unanswered, error, it was not approved in time", "done sample, ok")
-		if a.tokens != nil {
-			t.Error("the model was called")
-		}
+		must.CheckThat(t, a.tokens == nil, "the model was called")
 		h.Close()
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -63,9 +64,7 @@ func TestToolsWhoseNamesBecomeTheSameHaveADigest(t *testing.T) {
 		{[]string{"x_y", "x/y"}, []string{"a__x_y", "a__x_y_f02f5750"}},
 	} {
 		got, _, err := toolNames(namer("a", 128), c.listed...)
-		if !slices.Equal(got, c.want) || err != nil {
-			t.Errorf("%q: %q, %v, want %q", c.listed, got, err, c.want)
-		}
+		must.CheckThat(t, slices.Equal(got, c.want) && err == nil, "%q: %q, %v, want %q", c.listed, got, err, c.want)
 	}
 }
 
@@ -75,9 +74,7 @@ func TestToolsWithTheSameMergedNameAreWithheld(t *testing.T) {
 	n.tools.Rename = map[string]string{"v": "w"}
 	for _, listed := range [][]string{{"v", "z", "w"}, {"x y", "x_y", "z", strings.TrimPrefix(digested[0], "a__")}} {
 		got, _, err := toolNames(n, listed...)
-		if !slices.Contains(got, "a__z") || len(got) != len(listed)-2 {
-			t.Errorf("%q: %q", listed, got)
-		}
+		must.CheckThat(t, slices.Contains(got, "a__z") && len(got) == len(listed)-2, "%q: %q", listed, got)
 		if err == nil || strings.Count(err.Error(), "\n") != 0 ||
 			!strings.Contains(err.Error(), "are withheld: the merged name of each would be a__") {
 			t.Errorf("%q: %v", listed, err)
@@ -110,9 +107,8 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 			t.Errorf("the prompt %q is of server %q", p.Name, p.Server)
 		}
 	}
-	if want := []string{"a__x y", "a__größe", "a__x/y", "a__" + long}; !slices.Equal(names, want) || err != nil {
-		t.Errorf("%q, %v; want %q", names, err, want)
-	}
+	want := []string{"a__x y", "a__größe", "a__x/y", "a__" + long}
+	must.CheckThat(t, slices.Equal(names, want) && err == nil, "%q, %v; want %q", names, err, want)
 }
 
 func TestPromptsWithTheSameMergedNameAreWithheld(t *testing.T) {
@@ -128,9 +124,7 @@ func TestPromptsWithTheSameMergedNameAreWithheld(t *testing.T) {
 func TestFirstOfTwoEntriesWithOneNameIsUsed(t *testing.T) {
 	tools, err := namer("a", 128).nameTools("a", quiet, []mcp.Tool{{Name: "x", Title: "first"},
 		{Name: "x", Title: "second"}})
-	if len(tools) != 1 || tools[0].Definition.Title != "first" || err != nil {
-		t.Errorf("%+v %v", tools, err)
-	}
+	must.CheckThat(t, len(tools) == 1 && tools[0].Definition.Title == "first" && err == nil, "%+v %v", tools, err)
 }
 
 func TestMaxNameIsChecked(t *testing.T) {
@@ -178,8 +172,7 @@ func FuzzMergedNames(f *testing.F) {
 			}
 		}
 		slices.Sort(listed)
-		if distinct := len(slices.Compact(listed)); (len(names) < distinct) != (withheld != nil) {
-			t.Fatalf("%d of %d names are in the list of server %q: %v", len(names), distinct, server, withheld)
-		}
+		distinct := len(slices.Compact(listed))
+		must.Equal(t, len(names) < distinct, withheld != nil, len(names), distinct, server, withheld)
 	})
 }

@@ -66,9 +66,8 @@ func TestFirstRuleThatMatchesDecides(t *testing.T) {
 		}
 	}
 	rules.Default = host.Allow
-	if d, err := rules.Decide(t.Context(), tool("other", "x")); err != nil || d.Action != host.Allow {
-		t.Errorf("default: %+v, %v", d, err)
-	}
+	d := must.Get(rules.Decide(t.Context(), tool("other", "x")))(t)
+	must.CheckEqual(t, d.Action, host.Allow, d)
 	if d, err := (host.Rules{}).Decide(t.Context(), tool("other", "x")); err != nil || d.Action != host.Deny {
 		t.Errorf("no rules: %+v, %v", d, err)
 	}
@@ -123,9 +122,8 @@ func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
 	} {
 		r := &host.Request{Method: mcp.MethodComplete, Kind: "resource", Name: c.template,
 			Arguments: json.RawMessage(c.values), Caller: new(auth.Info)}
-		if d, err := rules.Decide(t.Context(), r); err != nil || d.Action != c.want {
-			t.Errorf("completion for %s with %s: %v %v, want %v", c.template, c.values, d, err, c.want)
-		}
+		d := must.Get(rules.Decide(t.Context(), r))(t)
+		must.CheckEqual(t, d.Action, c.want, c.template, c.values, d)
 		if rules.Hides(r.Caller.Principal)(&host.Request{Method: mcp.MethodReadResource, Kind: "resource",
 			Name: c.template, Caller: r.Caller}) {
 			t.Errorf("the template %s is hidden", c.template)
@@ -172,9 +170,8 @@ func TestQuestionShowsAllMembersOfArgumentsWithMuchWhiteSpace(t *testing.T) {
 	} {
 		a := host.Approval{Request: &host.Request{Kind: "tool", Name: "write", Server: "up",
 			Arguments: json.RawMessage(arguments)}}
-		if got := a.Question(); got != "Allow the tool \"write\" of the server \"up\"?\n\nArguments: "+want {
-			t.Errorf("%.40s: %q", arguments, got)
-		}
+		must.CheckEqual(t, a.Question(), "Allow the tool \"write\" of the server \"up\"?\n\nArguments: "+want,
+			arguments)
 	}
 }
 
@@ -290,8 +287,7 @@ func TestShapeOfArgumentsIsBounded(t *testing.T) {
 		large[fmt.Sprint("name", i)] = inner
 	}
 	must.Get(h.Client("up").CallTool(t.Context(), "write", large))(t)
-	if !json.Valid(shape) || len(shape) > 256*80 ||
-		strings.Count(string(shape), ":") != 256 {
+	if !json.Valid(shape) || len(shape) > 256*80 || strings.Count(string(shape), ":") != 256 {
 		t.Errorf("the shape has %d bytes and %d members", len(shape), strings.Count(string(shape), ":"))
 	}
 }
@@ -309,9 +305,7 @@ func TestMessagesOfAServerAreQuoted(t *testing.T) {
 		"\U0001f468\u200d\U0001f469 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645": "> \U0001f468\u200d\U0001f469 " +
 			"\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
 	} {
-		if got := new(host.Host).Attribute("a", message); got != "The server \"a\" asks:\n\n"+want {
-			t.Errorf("%q: %q, want %q", message, got, want)
-		}
+		must.CheckEqual(t, new(host.Host).Attribute("a", message), "The server \"a\" asks:\n\n"+want, message, want)
 	}
 }
 
@@ -333,16 +327,14 @@ func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
 		{"two servers", &host.Host{Servers: []host.ServerConfig{bare("a"), bare("b")}}, false},
 		{"with approvals", &host.Host{Servers: []host.ServerConfig{bare("a")}, Approve: approve}, false},
 	} {
-		if got := start(t, c.host).Attribute("a", "hello"); (got == "hello") != c.unchanged {
-			t.Errorf("%s: %q", c.name, got)
-		}
+		got := start(t, c.host).Attribute("a", "hello")
+		must.CheckEqual(t, got == "hello", c.unchanged, c.name, got)
 	}
 	config := bare("a")
 	h := start(t, &host.Host{Servers: []host.ServerConfig{config}})
 	must.Do(t, h.SetServers([]host.ServerConfig{config, bare("b")}))
-	if got := h.Attribute("a", "hello"); got == "hello" {
-		t.Error("the message is unchanged although there is another server")
-	}
+	got := h.Attribute("a", "hello")
+	must.CheckThat(t, got != "hello", "the message is unchanged although there is another server")
 }
 
 // denying is a policy that denies everything once it is set, and panics when it is asked what it hides.
@@ -373,9 +365,7 @@ func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
 	h.PolicyChanged()
 	select {
 	case err := <-ended:
-		if !errors.As(err, new(*host.DeniedError)) {
-			t.Errorf("Subscribe ends with %v", err)
-		}
+		must.CheckThat(t, errors.As(err, new(*host.DeniedError)), "Subscribe ends with %v", err)
 	case <-time.After(20 * time.Second):
 		t.Error("Subscribe does not end")
 	}
@@ -389,9 +379,7 @@ func TestPolicyThatPanicsHidesEverything(t *testing.T) {
 		t.Error("the tool is not hidden")
 	}
 	open := &host.Host{Policy: host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}}
-	if open.Hides(principal.Anonymous) != nil {
-		t.Error("a policy that denies nothing hides something")
-	}
+	must.CheckThat(t, open.Hides(principal.Anonymous) == nil, "a policy that denies nothing hides something")
 }
 
 func TestAdaptedDialerIsForOneServer(t *testing.T) {
@@ -421,9 +409,8 @@ func TestAdaptedDialerIsForOneServer(t *testing.T) {
 	for _, name := range []string{"b__who", "a__who"} {
 		must.Get(h.Call(t.Context(), name, nil))(t)
 	}
-	if want := []string{"all", "of b", "all", "of a"}; !slices.Equal(seen, want) {
-		t.Errorf("%q, want %q", seen, want)
-	}
+	want := []string{"all", "of b", "all", "of a"}
+	must.CheckThat(t, slices.Equal(seen, want), "%q, want %q", seen, want)
 }
 
 // userContext returns the context of a request of a user.
@@ -466,9 +453,7 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 		audit.want(t, "allowed "+link.URI, "done "+link.URI+", ok")
 	}
 	must.CheckEqual(t, asked.Load(), 1)
-	if _, err := h.Client("up").ReadResource(bob, link.URI); !errors.Is(err, call.ErrResourceNotFound) {
-		t.Errorf("another principal: %v", err)
-	}
+	must.CheckIs(t, must.Err(h.Client("up").ReadResource(bob, link.URI)), call.ErrResourceNotFound, "another principal")
 	audit.want(t, "done "+link.URI+", error, other")
 	now.Store(int32(host.Deny))
 	_, err := h.Client("up").ReadResource(ada, link.URI)
@@ -491,9 +476,7 @@ func TestLargeResultsOfToolsThatAreWithheldAreNotRead(t *testing.T) {
 	ada := userContext(t, "ada")
 	result := must.Get(h.Client("up").CallTool(ada, "write", json.RawMessage(`{"text":"0123456789"}`)))(t)
 	uri := result.Content[len(result.Content)-1].(*mcp.ResourceLink).URI
-	if _, err := h.Client("up").ReadResource(ada, uri); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(h.Client("up").ReadResource(ada, uri)))
 	rejects.Store(true)
 	h.ReviewAgain()
 	_, err := h.Client("up").ReadResource(ada, uri)

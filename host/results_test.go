@@ -71,22 +71,15 @@ func TestStoredResultsExpire(t *testing.T) {
 		uri, err := r.put(t.Context(), "s", "ada/", &storedResult{Contents: &mcp.ResourceContents{Text: "secret"}})
 		must.Do(t, err)
 		plain := &results{kv: memory}
-		if item, err := memory.Get(t.Context(), resultKey("ada/", "s",
-			strings.TrimPrefix(uri, ResultURI+"s/"))); err != nil ||
-			strings.Contains(string(item.Value), "secret") {
-			t.Errorf("the result is not encrypted: %v", err)
-		}
+		item := must.Get(memory.Get(t.Context(), resultKey("ada/", "s", strings.TrimPrefix(uri, ResultURI+"s/"))))(t)
+		must.CheckThat(t, !strings.Contains(string(item.Value), "secret"), "the result is not encrypted")
 		if _, err := plain.get(t.Context(), "s", "ada/", uri); err == nil {
 			t.Error("the result is read without the key")
 		}
 		time.Sleep(resultTTL - time.Second)
-		if !r.has(t, "ada/", uri) {
-			t.Error("the result has expired too early")
-		}
+		must.CheckThat(t, r.has(t, "ada/", uri), "the result has expired too early")
 		time.Sleep(2 * time.Second)
-		if r.has(t, "ada/", uri) {
-			t.Error("the result has not expired")
-		}
+		must.CheckThat(t, !r.has(t, "ada/", uri), "the result has not expired")
 	})
 }
 

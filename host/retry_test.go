@@ -60,9 +60,8 @@ func checkBackoff(t *testing.T, at []time.Duration, maximum time.Duration) {
 		}
 		wait = min(2*wait, maximum)
 	}
-	if end := at[len(at)-1]; end < time.Hour-2*maximum {
-		t.Errorf("the last of %d attempts in an hour is at %v", len(at), end)
-	}
+	end := at[len(at)-1]
+	must.CheckThat(t, end >= time.Hour-2*maximum, "the last of %d attempts in an hour is at %v", len(at), end)
 }
 
 func TestServerThatHasNeverBeenReadyIsRetriedForever(t *testing.T) {
@@ -157,9 +156,8 @@ func TestCallsDuringTheBackoffDoNotDial(t *testing.T) {
 				t.Fatalf("CallTool: %v, want a *DownError", err)
 			}
 		}
-		if at := network.since(begin); len(at) != 1 {
-			t.Errorf("attempts at %v, want only the first", at)
-		}
+		at := network.since(begin)
+		must.CheckEqual(t, len(at), 1, at)
 	})
 }
 
@@ -188,12 +186,9 @@ func TestServerThatRequiresLoginIsTriedMoreAndMoreRarely(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		at := authorizer.since(begin)
 		checkBackoff(t, at, time.Hour)
-		if len(at) > 50 {
-			t.Errorf("%d attempts in a day", len(at))
-		}
-		if s := h.Status()[0]; !errors.Is(s.Err, call.ErrUnauthorized) {
-			t.Errorf("status: %+v", s)
-		}
+		must.CheckThat(t, len(at) <= 50, "%d attempts in a day", len(at))
+		s := h.Status()[0]
+		must.CheckIs(t, s.Err, call.ErrUnauthorized, s)
 		before := len(at)
 		for range 10 {
 			h.LoginsChanged()
@@ -248,9 +243,8 @@ func TestRejectedCredentialsAreNotSentAgainAndAgain(t *testing.T) {
 				}
 			}
 			time.Sleep(24 * time.Hour)
-			if at := network.since(begin); len(at) > c.most*first {
-				t.Errorf("%s: %d requests in a day", name, len(at))
-			}
+			at := network.since(begin)
+			must.CheckThat(t, len(at) <= c.most*first, "%s: %d requests in a day", name, len(at))
 			h.Status()
 		})
 	}
@@ -322,9 +316,7 @@ func (f *flaky) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // unreachableHost returns the error of a request for which no connection can be made.
-func unreachableHost() error {
-	return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-}
+func unreachableHost() error { return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED} }
 
 // newFlaky returns a server with the tool count, and a host in which it is ready.
 func newFlaky(t *testing.T, r mcp.Revision) (*flaky, *host.Host) {
@@ -432,9 +424,7 @@ func TestCallThatTheServerMayHaveReceivedIsNotRepeated(t *testing.T) {
 		if !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrNotSent) || f.calls.Load() != 1 {
 			t.Errorf("%d calls received: %v", f.calls.Load(), err)
 		}
-		if _, err := h.Client("flaky").CallTool(t.Context(), "count", nil); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(h.Client("flaky").CallTool(t.Context(), "count", nil)))
 	})
 }
 
@@ -444,16 +434,10 @@ func TestCallsWaitForAProgramThatRestarts(t *testing.T) {
 	await(t, h, "s", isReady)
 	for range 2 {
 		// The process ends within the call.
-		if _, err := h.Client("s").CallTool(t.Context(), "die", nil); !errors.Is(err, call.ErrConnectionLost) {
-			t.Errorf("the call of a process that ends: %v", err)
-		}
+		must.CheckIs(t, must.Err(h.Client("s").CallTool(t.Context(), "die", nil)), call.ErrConnectionLost)
 		var calls sync.WaitGroup
 		for range 10 {
-			calls.Go(func() {
-				if _, err := who(t, h, "s"); err != nil {
-					t.Error(err)
-				}
-			})
+			calls.Go(func() { must.Check(t, must.Err(who(t, h, "s"))) })
 		}
 		calls.Wait()
 	}
@@ -476,9 +460,8 @@ func TestStateIsTrueWithoutCalls(t *testing.T) {
 			f.interrupt(nil)
 			// of the backoff, and for the subscription, which this network does not confirm
 			time.Sleep(12 * time.Second)
-			if s := h.Status()[0]; s.State != host.Ready {
-				t.Errorf("the server is back and %s: %v", s.State, s.Err)
-			}
+			s := h.Status()[0]
+			must.CheckEqual(t, s.State, host.Ready, "the server is back", s.Err)
 		}
 		must.CheckEqual(t, f.calls.Load(), 0)
 	})
@@ -491,9 +474,7 @@ func TestServerThatHasAnsweredACallIsStartedAtOnceAfterItsLoss(t *testing.T) {
 		defer h.Close()
 		began := time.Now()
 		for i := range 20 {
-			if _, err := h.Client("flaky").CallTool(t.Context(), "count", nil); err != nil {
-				t.Fatalf("call %d: %v", i, err)
-			}
+			must.Do(t, must.Err(h.Client("flaky").CallTool(t.Context(), "count", nil)), i)
 			away := true
 			f.interrupt(func() error {
 				if away {
@@ -504,8 +485,7 @@ func TestServerThatHasAnsweredACallIsStartedAtOnceAfterItsLoss(t *testing.T) {
 			})
 		}
 		// This network does not confirm subscriptions, so each restart takes five seconds.
-		if took := time.Since(began); took > 100*time.Second {
-			t.Errorf("20 restarts have taken %v", took)
-		}
+		took := time.Since(began)
+		must.CheckThat(t, took <= 100*time.Second, "20 restarts have taken %v", took)
 	})
 }

@@ -65,9 +65,8 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 		t.Fatalf("status: %+v", s)
 	}
 	noArguments := `{"inputSchema":{"additionalProperties":false,"properties":{},"type":"object"},"name":"fail"}`
-	if p.known[`up tool "fail"`] != noArguments || p.known["up instructions"] != `"Be careful."` {
-		t.Errorf("definitions: %q", p.known)
-	}
+	must.CheckEqual(t, p.known[`up tool "fail"`], noArguments, p.known)
+	must.CheckEqual(t, p.known["up instructions"], `"Be careful."`, p.known)
 	p.open(false)
 	audit.want(t)
 
@@ -97,9 +96,7 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 	}
 	_, err = h.Client("up").CallTool(t.Context(), "extra", nil)
 	wantDenied(t, err, `tool "extra" is withheld: new`)
-	if _, err := h.Client("up").CallTool(t.Context(), "unlisted", nil); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("call of a tool that is not listed: %v", err)
-	}
+	must.CheckIs(t, must.Err(h.Client("up").CallTool(t.Context(), "unlisted", nil)), host.ErrUnknown)
 	must.CheckEqual(t, up.calls.Load(), 0)
 	audit.await(t, "withheld write", "withheld extra", "denied write, error, its definition is not accepted",
 		"denied extra, error, its definition is not accepted")
@@ -111,9 +108,7 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 	if s.Incomplete != nil || !slices.Equal(toolsOf(s), []string{"extra", "fail", "write"}) {
 		t.Errorf("status after the review: %v, %v", toolsOf(s), s.Incomplete)
 	}
-	if _, err := h.Client("up").CallTool(t.Context(), "extra", nil); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(h.Client("up").CallTool(t.Context(), "extra", nil)))
 }
 
 func TestPromptsResourcesAndInstructionsAreWithheld(t *testing.T) {
@@ -167,9 +162,7 @@ func TestDefinitionsAreReviewedInEveryRevision(t *testing.T) {
 		start(t, h)
 		await(t, h, "up", isReady)
 		if revision < mcp.V20250618 { // has no titles
-			if p.known[`up resource "lib://a"`] != `{"name":"a","uri":"lib://a"}` {
-				t.Errorf("%s: %q", revision, p.known)
-			}
+			must.CheckEqual(t, p.known[`up resource "lib://a"`], `{"name":"a","uri":"lib://a"}`, revision, p.known)
 			continue
 		}
 		for definition, want := range map[string]string{
@@ -242,9 +235,7 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 			<-goOn
 		case "calls":
 			callBack.Do(func() {
-				if _, err := h.Client("up").CallTool(t.Context(), "write", note{"x"}); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, must.Err(h.Client("up").CallTool(t.Context(), "write", note{"x"})))
 				// the names that they had at first
 				must.Check(t, h.SetServers([]host.ServerConfig{config, h.Servers[1]}))
 			})
@@ -259,9 +250,7 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 	}
 	add("slow")
 	<-entered
-	if _, err := h.Client("up").CallTool(t.Context(), "write", note{"x"}); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(h.Client("up").CallTool(t.Context(), "write", note{"x"})))
 	must.CheckEqual(t, len(h.Tools()), 4)
 	must.Do(t, h.SetServers([]host.ServerConfig{renamed, h.Servers[1]}))
 	has := func(names ...string) func(host.ServerStatus) bool {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -35,23 +34,18 @@ func TestSetServersChangesOnlyWhatDiffers(t *testing.T) {
 	changed.Target.(*client.CommandTarget).Env = append(changed.Target.(*client.CommandTarget).Env, "OTHER=1")
 	must.Do(t, h.SetServers([]host.ServerConfig{inMemory(t, "added"), changed, inProcess("kept")}))
 	for name, same := range map[string]bool{"kept": true, "changed": false} {
-		if id, err := who(t, h, name); err != nil || (id == before[name]) != same {
-			t.Errorf("%s: %+v, %v; before %+v", name, id, err, before[name])
-		}
+		id := must.Get(who(t, h, name))(t)
+		must.CheckEqual(t, id == before[name], same, name, id, before[name])
 	}
-	if id, err := who(t, h, "added"); err != nil || id.Name != "added" {
-		t.Errorf("added: %+v, %v", id, err)
-	}
-	if _, err := who(t, h, "removed"); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("removed: %v", err)
-	}
+	id := must.Get(who(t, h, "added"))(t)
+	must.CheckEqual(t, id.Name, "added", id)
+	must.CheckIs(t, must.Err(who(t, h, "removed")), host.ErrUnknown)
 	var names []string
 	for _, s := range h.Status() {
 		names = append(names, s.Name)
 	}
-	if want := []string{"added", "changed", "kept"}; !slices.Equal(names, want) {
-		t.Errorf("servers %q, want %q", names, want)
-	}
+	want := []string{"added", "changed", "kept"}
+	must.CheckThat(t, slices.Equal(names, want), "servers %q, want %q", names, want)
 }
 
 func TestCallsInFlightEndBeforeTheirServer(t *testing.T) {
@@ -79,9 +73,7 @@ func TestCallsInFlightEndBeforeTheirServer(t *testing.T) {
 	must.Do(t, h.SetServers([]host.ServerConfig{configOf(t, newServer("other"), "one")}))
 	must.CheckEqual(t, must.Get(who(t, h, "one"))(t).Name, "other")
 	close(release)
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
+	must.Check(t, <-result)
 }
 
 func TestWatchYieldsServersThatWereRemoved(t *testing.T) {
@@ -103,9 +95,8 @@ func TestWatchYieldsServersThatWereRemoved(t *testing.T) {
 		}
 	}
 	slices.Sort(got[2:])
-	if want := []string{"one ready", "two ready", "one removed", "two ready"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := []string{"one ready", "two ready", "one removed", "two ready"}
+	must.CheckThat(t, slices.Equal(got, want), "%q, want %q", got, want)
 }
 
 func TestSubscriptionsContinueWithTheServerThatReplacesTheirs(t *testing.T) {
@@ -138,9 +129,7 @@ func TestSetServersMayBeCalledWhileStartRuns(t *testing.T) {
 	for errors.Is(h.SetServers(nil), call.ErrClosed) {
 		runtime.Gosched()
 	}
-	if err := <-started; err != nil {
-		t.Error(err)
-	}
+	must.Check(t, <-started)
 }
 
 func TestInvalidServersChangeNothing(t *testing.T) {
@@ -150,13 +139,10 @@ func TestInvalidServersChangeNothing(t *testing.T) {
 		"invalid name": {{Name: "a__b", Target: client.URL("http://127.0.0.1:1")}},
 		"same name":    {inMemory(t, "two"), inMemory(t, "two")},
 	} {
-		if err := h.SetServers(servers); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		err := h.SetServers(servers)
+		must.CheckThat(t, err != nil, "%s: no error", name)
 	}
-	if _, err := who(t, h, "one"); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(who(t, h, "one")))
 	h.Close()
 	must.CheckIs(t, h.SetServers(nil), call.ErrClosed)
 	must.CheckIs(t, new(host.Host).SetServers(nil), call.ErrClosed)
@@ -170,10 +156,7 @@ func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
 		must.CheckEqual(t, await(t, h, name, isReady).Revision, want, name)
 	}
 	old.Revision = "2025-06-17"
-	if err := old.Check(); err == nil || !strings.Contains(err.Error(),
-		`revision of server "old" must be one of`) {
-		t.Error(err)
-	}
+	must.CheckFails(t, old.Check(), `revision of server "old" must be one of`)
 }
 
 // newIdle returns a host with a lazy server that ends when it was idle for a minute. The tool sleep takes five minutes.
@@ -210,10 +193,8 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 			}
 			call := func(tool string) {
 				t.Helper()
-				if _, err := h.Client("idle").CallTool(inSession(t, "ada"), tool, nil,
-					client.WithTimeout(time.Hour)); err != nil {
-					t.Error(err)
-				}
+				must.Check(t,
+					must.Err(h.Client("idle").CallTool(inSession(t, "ada"), tool, nil, client.WithTimeout(time.Hour))))
 			}
 			for range 2 { // it starts again
 				call("done")
@@ -234,9 +215,7 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 			go func() { done <- h.Client("idle").Subscribe(ctx, "lib://a", func() {}) }() // starts it
 			want(time.Hour, host.Ready)
 			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			must.Check(t, <-done)
 			want(2*time.Minute+time.Second, host.NotStarted)
 		})
 	}
@@ -257,9 +236,7 @@ func TestProgramOfAnIdleServerEnds(t *testing.T) {
 				break
 			}
 		}
-		if ctx.Err() != nil {
-			t.Fatal("the server has not ended")
-		}
+		must.Do(t, ctx.Err(), "the server has not ended")
 		cancel()
 	}
 	must.CheckEqual(t, len(seen), 3, seen)
@@ -267,9 +244,7 @@ func TestProgramOfAnIdleServerEnds(t *testing.T) {
 
 func TestNegativeIdleTimeIsRejected(t *testing.T) {
 	h := &host.Host{Servers: []host.ServerConfig{{Name: "s", Target: client.URL("http://127.0.0.1:1"), Idle: -1}}}
-	if err := h.Start(); err == nil || !strings.Contains(err.Error(), "negative Idle") {
-		t.Error(err)
-	}
+	must.CheckFails(t, h.Start(), "negative Idle")
 }
 
 func TestLazyServerStartsWhenItIsNeeded(t *testing.T) {
@@ -295,9 +270,8 @@ func TestLazyServerStartsWhenItIsNeeded(t *testing.T) {
 				t.Errorf("the server is %v before it is needed", s.State)
 			}
 			must.Do(t, use(t.Context(), h))
-			if s := h.Status()[0]; s.State != host.Ready || len(h.Tools()) != 4 {
-				t.Errorf("the server is %v", s.State)
-			}
+			s := h.Status()[0]
+			must.CheckThat(t, s.State == host.Ready && len(h.Tools()) == 4, "the server is %v", s.State)
 		})
 	}
 }

@@ -83,10 +83,8 @@ func TestSearchRanksToolsByTheirWords(t *testing.T) {
 	} {
 		must.CheckEqual(t, namesOf(h.Search(t.Context(), query, 1)), best, query)
 	}
-	if got := namesOf(h.Search(t.Context(), "update salesforce record",
-		0)); got != "crm__updateRecord crm__upsertRecord" {
-		t.Errorf("all tools that match: %s", got)
-	}
+	must.CheckEqual(t, namesOf(h.Search(t.Context(), "update salesforce record", 0)),
+		"crm__updateRecord crm__upsertRecord", "all tools that match")
 }
 
 // MCP Apps, Visibility: the list for a model has no tools that are for pages only. The status of the server has them.

@@ -19,8 +19,7 @@ import (
 func toolbox(name string, tools ...string) *server.Server {
 	s := &server.Server{Name: name, Version: "1"}
 	for _, tool := range tools {
-		server.AddTool(s, mcp.Tool{Name: tool}, func(context.Context,
-			none) (string, error) {
+		server.AddTool(s, mcp.Tool{Name: tool}, func(context.Context, none) (string, error) {
 			return tool + " of " + name, nil
 		})
 		server.AddPrompt(s, mcp.Prompt{Name: tool}, func(context.Context, none) (string, error) { return tool, nil })
@@ -68,9 +67,7 @@ func TestSelectionOfUnknownNamesIsReported(t *testing.T) {
 	} {
 		h := start(t, &host.Host{Servers: []host.ServerConfig{selected(t, toolbox("a", "read", "delete"), "a",
 			c.selection)}})
-		s := await(t, h, "a", func(s host.ServerStatus) bool {
-			return s.State == host.Ready
-		})
+		s := await(t, h, "a", func(s host.ServerStatus) bool { return s.State == host.Ready })
 		if got := fmt.Sprint(s.Incomplete); c.want == "" && s.Incomplete != nil || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -111,22 +108,12 @@ func TestToolsThatAreNotSelectedCannotBeCalled(t *testing.T) {
 	result := must.Get(h.Call(t.Context(), "a__get", nil))(t)
 	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "read of a", result)
 	for _, name := range []string{"a__delete", "a__read"} {
-		if _, err := h.Call(t.Context(), name, nil); !errors.Is(err, host.ErrUnknown) {
-			t.Errorf("Call(%s): %v", name, err)
-		}
+		must.CheckIs(t, must.Err(h.Call(t.Context(), name, nil)), host.ErrUnknown, name)
 	}
-	if _, err := h.Client("a").CallTool(t.Context(), "delete", nil); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("CallTool: %v", err)
-	}
-	if _, err := h.Client("a").CallTool(t.Context(), "read", nil); err != nil {
-		t.Errorf("CallTool: %v", err)
-	}
-	if _, err := h.Client("a").GetPrompt(t.Context(), "delete", nil); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("GetPrompt: %v", err)
-	}
-	if _, err := h.Client("a").GetPrompt(t.Context(), "read", nil); err != nil {
-		t.Errorf("GetPrompt: %v", err)
-	}
+	must.CheckIs(t, must.Err(h.Client("a").CallTool(t.Context(), "delete", nil)), host.ErrUnknown)
+	must.Check(t, must.Err(h.Client("a").CallTool(t.Context(), "read", nil)))
+	must.CheckIs(t, must.Err(h.Client("a").GetPrompt(t.Context(), "delete", nil)), host.ErrUnknown)
+	must.Check(t, must.Err(h.Client("a").GetPrompt(t.Context(), "read", nil)))
 	if _, err := h.Client("a").Complete(t.Context(), mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
 		Name: "delete"}}); !errors.Is(err, host.ErrUnknown) {
 		t.Errorf("Complete: %v", err)
@@ -167,9 +154,7 @@ func TestToolsAreSelectedByAnnotations(t *testing.T) {
 			for _, tool := range h.Tools() {
 				got = append(got, tool.Definition.Name)
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			must.CheckThat(t, slices.Equal(got, c.want), "%q, want %q", got, c.want)
 			for tool := range annotated {
 				_, err := h.Client("a").CallTool(t.Context(), tool, nil)
 				if slices.Contains(c.want, tool) != (err == nil) || err != nil && !errors.Is(err, host.ErrUnknown) {
@@ -193,16 +178,12 @@ func TestInvalidSelectionsAndPrefixesAreRejected(t *testing.T) {
 			c.Prompts.Annotations.ReadOnlyHint = true
 		},
 		`server "a": server name "a__b" must not`: func(c *host.ServerConfig) { c.Prefix = "a__b" },
-		"must have at most 21 characters": func(c *host.ServerConfig) {
-			c.Prefix = strings.Repeat("p", 22)
-		},
+		"must have at most 21 characters":         func(c *host.ServerConfig) { c.Prefix = strings.Repeat("p", 22) },
 	} {
 		config := valid
 		change(&config)
 		h := &host.Host{Servers: []host.ServerConfig{config}, MaxName: 32}
-		if err := h.Start(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		must.CheckFails(t, h.Start(), want)
 		h.Close()
 	}
 }
@@ -223,9 +204,7 @@ func TestPrefixReplacesNameOfServer(t *testing.T) {
 		must.Do(t, err)
 		must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, want, name, result)
 	}
-	if _, err := h.Call(t.Context(), "long-name__read", nil); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("the name with the name of the server: %v", err)
-	}
+	must.CheckIs(t, must.Err(h.Call(t.Context(), "long-name__read", nil)), host.ErrUnknown)
 	if got, want := mergedNames(h), []string{"gh__read", "__", "write"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -256,17 +235,13 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 		!strings.Contains(err.Error(), "withheld") {
 		t.Errorf("a call of a withheld tool: %v", err)
 	}
-	if _, err := h.Client("b").CallTool(t.Context(), "shared", nil); err != nil {
-		t.Errorf("a call by the server's own name: %v", err)
-	}
+	must.Check(t, must.Err(h.Client("b").CallTool(t.Context(), "shared", nil)), "a call by the server's own name")
 
 	// The name is free when one server is left that claims it.
 	must.Do(t, h.SetServers([]host.ServerConfig{a, c}))
 	await(t, h, "a", func(s host.ServerStatus) bool { return len(s.Tools) == 2 })
-	if result, err := h.Call(t.Context(), "shared", nil); err != nil ||
-		result.Content[0].(*mcp.TextContent).Text != "shared of a" {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result := must.Get(h.Call(t.Context(), "shared", nil))(t)
+	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "shared of a", result)
 	a.Tools.Rename = map[string]string{"c__y": "other"}
 	a.Prompts.Hide = []string{"c__y"}
 	must.Do(t, h.SetServers([]host.ServerConfig{a, c}))
@@ -284,16 +259,14 @@ func TestSelectionChangesWithoutReconnect(t *testing.T) {
 	before := must.Get(who(t, h, "one"))(t)
 	config.Tools = host.Selection{Hide: []string{"die"}, Rename: map[string]string{"who": "id"}}
 	must.Do(t, h.SetServers([]host.ServerConfig{config}))
-	if got := mergedNames(h); !slices.Equal(got, []string{"one__id"}) {
-		t.Errorf("%q", got)
-	}
+	got := mergedNames(h)
+	must.CheckThat(t, slices.Equal(got, []string{"one__id"}), "%q", got)
 	must.CheckEqual(t, must.Get(who(t, h, "one"))(t), before)
 }
 
 // A server without a prefix could otherwise receive the calls of another one that has not started.
 func TestNamesThatBeginWithAnotherServerAreReserved(t *testing.T) {
-	bare := configOf(t, toolbox("bare", "files__read", "Files__list", "fs__read", "bare__own", "a__b", "open"),
-		"bare")
+	bare := configOf(t, toolbox("bare", "files__read", "Files__list", "fs__read", "bare__own", "a__b", "open"), "bare")
 	bare.NoPrefix = true
 	files, renamed := configOf(t, toolbox("files", "read"), "files"), configOf(t, toolbox("disk", "read"), "disk")
 	files.Lazy, renamed.Lazy, renamed.Prefix = true, true, "fs"
@@ -301,16 +274,13 @@ func TestNamesThatBeginWithAnotherServerAreReserved(t *testing.T) {
 	must.Do(t, h.WaitReady(t.Context()))
 	must.CheckEqual(t, fmt.Sprint(slices.Sorted(slices.Values(mergedNames(h)))), "[a__b bare__own open]")
 	must.CheckEqual(t, fmt.Sprint(slices.Sorted(slices.Values(promptsOf(h)))), "[a__b bare__own open]")
-	if err := h.Status()[0].Incomplete; err == nil || !strings.Contains(err.Error(), "tool files__read is withheld") {
-		t.Errorf("incomplete: %v", err)
-	}
+	must.CheckFails(t, h.Status()[0].Incomplete, "tool files__read is withheld")
 	result, err := h.Call(t.Context(), "files__read", nil)
 	must.Do(t, err)
 	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "read of files")
 	must.Do(t, h.SetServers([]host.ServerConfig{bare}))
-	if got := mergedNames(h); len(got) != 6 {
-		t.Errorf("tools without the other servers: %s", got)
-	}
+	got := mergedNames(h)
+	must.CheckEqual(t, len(got), 6, "tools without the other servers", got)
 	must.Do(t, h.SetServers([]host.ServerConfig{renamed, bare}))
 	if got := mergedNames(h); slices.Contains(got, "fs__read") || !slices.Contains(got, "files__read") {
 		t.Errorf("tools with a new server: %s", got)

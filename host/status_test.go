@@ -72,9 +72,8 @@ func TestServerThatRequiresALoginHasAStateOfItsOwn(t *testing.T) {
 		status.Err == nil {
 		t.Errorf("%v: %v", status.State, status.Err)
 	}
-	if down := new(host.DownError); !errors.As(h.WaitReady(t.Context()), &down) {
-		t.Error("WaitReady returns no *DownError")
-	}
+	down := new(host.DownError)
+	must.CheckThat(t, errors.As(h.WaitReady(t.Context()), &down), "WaitReady returns no *DownError")
 	loggedIn.Store(true)
 	await(t, h, "private", isReady) // without a call
 }
@@ -102,9 +101,7 @@ func TestServerIsReadyWhileAListCannotBeUpdated(t *testing.T) {
 		!strings.Contains(status.Incomplete.Error(), "cannot update a list") {
 		t.Errorf("%d tools, %v", len(status.Tools), status.Incomplete)
 	}
-	if _, err := who(t, h, "flaky"); err != nil {
-		t.Errorf("a call of a degraded server: %v", err)
-	}
+	must.Check(t, must.Err(who(t, h, "flaky")), "a call of a degraded server")
 	must.Check(t, h.WaitReady(t.Context()))
 	broken.Store(false)
 	add("later")
@@ -122,10 +119,7 @@ func TestWaitReadyWaitsForTheNamedServersOnly(t *testing.T) {
 		{Name: "missing", Target: client.Command("no-such-program-anywhere")},
 	}})
 	must.Check(t, h.WaitReady(t.Context(), "fine"))
-	if err := h.WaitReady(t.Context(), "missing", "fine"); err == nil ||
-		!strings.Contains(err.Error(), `"missing" is down`) {
-		t.Errorf("the server that is missing: %v", err)
-	}
+	must.CheckFails(t, h.WaitReady(t.Context(), "missing", "fine"), `"missing" is down`, "the server that is missing")
 	must.CheckIs(t, h.WaitReady(t.Context(), "fine", "unknown"), host.ErrUnknown)
 }
 
@@ -213,9 +207,8 @@ func TestListsThatAreNotFreshAreUpdated(t *testing.T) {
 		versions[h.Status()[0].Version] = true
 		time.Sleep(time.Hour)
 		versions[h.Status()[0].Version] = true
-		if n := s.lists.Load(); n < 15 || n > 25 {
-			t.Errorf("%d requests in an hour, want one in three minutes", n)
-		}
+		n := s.lists.Load()
+		must.CheckThat(t, n >= 15 && n <= 25, "%d requests in an hour, want one in three minutes", n)
 		must.CheckEqual(t, len(versions), 2, versions)
 		s.broken.Store(true)
 		time.Sleep(5 * time.Minute)
@@ -282,17 +275,13 @@ func TestServerWithIncompleteListIsReady(t *testing.T) {
 			h := start(t, &host.Host{Servers: []host.ServerConfig{scripted(t, "s", test.tools, test.prompts)}})
 			must.Do(t, h.WaitReady(t.Context()))
 			status := h.Status()[0]
-			if len(status.Tools) != 1 || status.Err != nil {
-				t.Errorf("status: %+v", status)
-			}
+			must.CheckThat(t, len(status.Tools) == 1 && status.Err == nil, "status: %+v", status)
 			if test.reason == "" && status.Incomplete != nil ||
 				test.reason != "" && (!errors.Is(status.Incomplete, call.ErrInvalidResponse) ||
 					!strings.Contains(status.Incomplete.Error(), test.reason)) {
 				t.Errorf("incomplete: %v, want %q", status.Incomplete, test.reason)
 			}
-			if _, err := h.Call(t.Context(), "s__a", nil); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(h.Call(t.Context(), "s__a", nil)))
 		})
 	}
 }

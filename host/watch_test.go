@@ -81,9 +81,7 @@ func TestSubscribersReceiveUpdates(t *testing.T) {
 			go func() { done <- h.Client("library").Subscribe(ctx, uri, func() { updates <- struct{}{} }) }()
 			return updates, func() {
 				cancel()
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
+				must.Check(t, <-done)
 			}
 		}
 		expect := func(updates chan struct{}) {
@@ -121,9 +119,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 		}},
 	})
 	await(t, h, "mortal", isReady)
-	if _, err := h.Client("mortal").CallTool(t.Context(), "die", nil); !errors.Is(err, call.ErrConnectionLost) {
-		t.Fatalf("the call that ends the server: %v", err)
-	}
+	must.Is(t, must.Err(h.Client("mortal").CallTool(t.Context(), "die", nil)), call.ErrConnectionLost)
 	down := await(t, h, "mortal", isDown)
 	retry.Store(&down.Retry)
 	updated := make(chan struct{}, 1)
@@ -148,9 +144,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 		t.Error("the subscriber is not notified of a possible update")
 	}
 	cancel()
-	if err := <-subscribed; err != nil {
-		t.Error(err)
-	}
+	must.Check(t, <-subscribed)
 }
 
 func TestNumberOfSubscribedResourcesIsLimited(t *testing.T) {
@@ -161,15 +155,12 @@ func TestNumberOfSubscribedResourcesIsLimited(t *testing.T) {
 		go func() { errs <- h.Client("one").Subscribe(ctx, fmt.Sprint("lib://", i), func() {}) }()
 	}
 	for range 1100 - 1024 {
-		if err := <-errs; !errors.As(err, new(*call.OverloadError)) {
-			t.Fatal(err)
-		}
+		err := <-errs
+		must.That(t, errors.As(err, new(*call.OverloadError)), "%v", err)
 	}
 	cancel()
 	for range 1024 {
-		if err := <-errs; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, <-errs)
 	}
 	must.CheckIs(t, h.Client("unknown").Subscribe(t.Context(), "lib://a", func() {}), host.ErrUnknown)
 }
