@@ -12,15 +12,14 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // linesOf returns the lines of a file of the repository that begin with a prefix, without it.
 func linesOf(t *testing.T, path, prefix string) (found []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../" + path))(t)
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, prefix); ok {
 			found = append(found, strings.TrimSpace(rest))
@@ -32,9 +31,7 @@ func linesOf(t *testing.T, path, prefix string) (found []string) {
 // words returns a JSON array of strings.
 func words(t *testing.T, text string) (all []string) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &all), text)
 	return all
 }
 
@@ -42,32 +39,25 @@ func words(t *testing.T, text string) (all []string) {
 func checkCommand(t *testing.T, line []string) {
 	t.Helper()
 	cmd, rest, err := newRoot().Find(line)
-	if err != nil {
-		t.Fatalf("%q: %v", line, err)
-	}
-	if err := cmd.ParseFlags(rest); err != nil {
-		t.Errorf("%q: %v", line, err)
-	}
+	must.Do(t, err, line)
+	must.Check(t, cmd.ParseFlags(rest), line)
 }
 
 func TestContainerImageStartsWithoutPrivileges(t *testing.T) {
-	if user := linesOf(t, "Dockerfile", "USER "); !slices.Equal(user, []string{"65532:65532"}) {
-		t.Errorf("the user is %q", user)
-	}
+	user := linesOf(t, "Dockerfile", "USER ")
+	must.CheckThat(t, slices.Equal(user, []string{"65532:65532"}), "the user is %q", user)
 	start := words(t, linesOf(t, "Dockerfile", "CMD ")[0])
 	checkCommand(t, start)
 	_, check, _ := strings.Cut(linesOf(t, "Dockerfile", "HEALTHCHECK ")[0], " CMD ")
 	probe := words(t, check)
 	checkCommand(t, probe[1:])
-	if entry := words(t, linesOf(t, "Dockerfile", "ENTRYPOINT ")[0]); entry[0] != probe[0] {
-		t.Errorf("the entry point is %q, and the health check %q", entry, probe)
-	}
+	entry := words(t, linesOf(t, "Dockerfile", "ENTRYPOINT ")[0])
+	must.CheckEqual(t, entry[0], probe[0], "the entry point", entry, probe)
 	if admin := slices.Index(start, "--admin"); admin < 0 || start[admin+1] != probe[2] {
 		t.Errorf("the health check requests %s; the command is %q", probe[2], start)
 	}
-	if build := linesOf(t, "Dockerfile", "RUN "); !slices.Equal(build, []string{"make build"}) {
-		t.Errorf("the binary must be static, built by %q", build)
-	}
+	build := linesOf(t, "Dockerfile", "RUN ")
+	must.CheckThat(t, slices.Equal(build, []string{"make build"}), "the binary must be static, built by %q", build)
 	if build := linesOf(t, "Makefile", "\tCGO_ENABLED=0 $(GO) build "); len(build) != 1 ||
 		!strings.HasSuffix(build[0], "-o .out/parley ./cmd/parley") {
 		t.Errorf("make build must build a static binary, got %q", build)
@@ -83,9 +73,8 @@ func TestUnitOfSystemdIsRestricted(t *testing.T) {
 		"CapabilityBoundingSet=": "",
 		"PrivateTmp=":            "yes", "RestrictAddressFamilies=": "AF_INET AF_INET6 AF_UNIX", "KillMode=": "mixed",
 	} {
-		if got := linesOf(t, unit, setting); len(got) != 1 || got[0] != want {
-			t.Errorf("%s%q, want %q", setting, got, want)
-		}
+		got := linesOf(t, unit, setting)
+		must.CheckThat(t, len(got) == 1 && got[0] == want, "%s%q, want %q", setting, got, want)
 	}
 }
 
@@ -95,10 +84,7 @@ var containerFiles = []string{"deploy/compose.yaml", "deploy/kubernetes.yaml"}
 // containersOf returns the command lines of the containers of a file, by their images.
 func containersOf(t *testing.T, file string) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../" + file))(t)
 	all := make(map[string][]string)
 	var find func(value any)
 	find = func(value any) {
@@ -152,10 +138,7 @@ func TestContainersOfFilesHaveWhatTheirCommandsRead(t *testing.T) {
 			t.Fatalf("%s: containers %q", file, containers)
 		}
 		checkCommand(t, line)
-		text, err := os.ReadFile("../../" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("../../" + file))(t)
 		config, keys := flagOf(line, "--config"), flagOf(line, "--key-file")
 		for _, mounted := range [][]string{
 			{":" + config + ":ro", "mountPath: " + path.Dir(config) + ","},
@@ -172,19 +155,15 @@ func TestContainersOfFilesHaveWhatTheirCommandsRead(t *testing.T) {
 				port = ""
 			}
 		}
-		if port != "" {
-			t.Errorf("%s: port %s is not published", file, port)
-		}
+		must.CheckEqual(t, port, "", file)
 	}
 }
 
 // The files for servers in Go start the same Redis as those for parley.
 func TestContainersOfGoServersHaveTheSameRedis(t *testing.T) {
 	want := containersOf(t, "deploy/compose.yaml")["redis:7"]
-	if got := containersOf(t, "deploy/go/compose.yaml")["redis:7"]; !slices.Equal(got, want) {
-		t.Errorf("the command of Redis is %q, want %q", got, want)
-	}
-	if line := containersOf(t, "deploy/go/kubernetes.yaml")["server"]; flagOf(line, "-http") != "0.0.0.0:8080" {
-		t.Errorf("the command of the server is %q", line)
-	}
+	got := containersOf(t, "deploy/go/compose.yaml")["redis:7"]
+	must.CheckThat(t, slices.Equal(got, want), "the command of Redis is %q, want %q", got, want)
+	line := containersOf(t, "deploy/go/kubernetes.yaml")["server"]
+	must.CheckEqual(t, flagOf(line, "-http"), "0.0.0.0:8080", "the command of the server", line)
 }

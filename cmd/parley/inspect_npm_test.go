@@ -54,8 +54,7 @@ func TestBrowserShowsPagesInAHostOfTheLibrary(t *testing.T) {
 
 // The inspector shows a page that uses the library.
 func TestBrowserShowsAPageOfTheLibrary(t *testing.T) {
-	bundle := string(must.Get(os.ReadFile(npmModules +
-		"/@modelcontextprotocol/ext-apps/dist/src/app-with-deps.js"))(t))
+	bundle := string(must.Get(os.ReadFile(npmModules + "/@modelcontextprotocol/ext-apps/dist/src/app-with-deps.js"))(t))
 	// A script in a page has no exports.
 	code, exports, found := strings.Cut(bundle, "export{")
 	if !found || strings.Contains(exports, "export{") {

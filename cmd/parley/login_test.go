@@ -146,17 +146,12 @@ func serveAuthorized(t *testing.T, config devissuer.Config) (url string) {
 	t.Helper()
 	t.Setenv("PARLEY_CONFIG_DIR", filepath.Join(t.TempDir(), "config"))
 	t.Setenv("PARLEY_NO_KEYRING", "1")
-	issuer, err := devissuer.Start(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(devissuer.Start(config))(t)
 	s := demo.NewAuthorized("1")
 	s.Auth = jwt.Protect(&auth.ProtectedResource{Issuers: []string{issuer.URL()}, Scopes: []string{demo.ScopeUse}})
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(func() {
-		if err := errors.Join(s.Shutdown(context.Background()), issuer.Close()); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, errors.Join(s.Shutdown(context.Background()), issuer.Close()))
 		endpoint.Close()
 	})
 	return endpoint.URL
@@ -172,25 +167,16 @@ func TestCommandsRefreshALoginOfARegisteredClient(t *testing.T) {
 		Clients:             []devissuer.Client{{ID: "mine", Secret: secret, RedirectURIs: []string{redirectURI}}},
 	})
 	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 	out, err := run(t, "login", "--client-id", "mine", "--client-secret-file", file, "--redirect-uri", redirectURI, url)
-	if err != nil || strings.Contains(out, secret) {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.That(t, err == nil && !strings.Contains(out, secret), "%v\n%s", err, out)
 	first := ""
 	for range 2 {
 		timer := time.NewTimer(1100 * time.Millisecond) // until the token has expired
 		<-timer.C
-		out, err := run(t, "call", "-o", "json", url, "whoami")
-		if err != nil || !strings.Contains(out, `"client": "mine"`) {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		must.Contains(t, must.Get(run(t, "call", "-o", "json", url, "whoami"))(t), `"client": "mine"`)
 		now, err := run(t, "whoami", "-o", "json", url)
-		if err != nil || now == first {
-			t.Errorf("the token was not refreshed: %v\n%s", err, now)
-		}
+		must.CheckThat(t, err == nil && now != first, "the token was not refreshed: %v\n%s", err, now)
 		first = now
 	}
 	// Log in again with the stored client and redirect URI.
@@ -203,14 +189,9 @@ func TestCommandsRefreshALoginOfARegisteredClient(t *testing.T) {
 // freePort returns a port that is not in use.
 func freePort(t *testing.T) string {
 	t.Helper()
-	addr, err := freeaddr.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := must.Get(freeaddr.New())(t)
 	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return port
 }
 
@@ -224,11 +205,7 @@ func logInForPage(t *testing.T, url string, o inspect.LoginOptions) (page string
 	o.Step = func(trace.Step) {}
 	o.Open = func(_ context.Context, opened string) error {
 		page = opened
-		user.Go(func() {
-			if _, err := new(logintest.Browser).LogIn(ctx, opened); err != nil {
-				t.Error(err)
-			}
-		})
+		user.Go(func() { must.Check(t, must.Err(new(logintest.Browser).LogIn(ctx, opened))) })
 		return nil
 	}
 	cmd := new(cobra.Command)
@@ -247,27 +224,18 @@ func TestInspectLogsInWithAClientOfTheUserAndStoresIt(t *testing.T) {
 	start := host + "/login/"
 	elsewhere := inspect.LoginOptions{ClientID: "mine", ClientSecret: secret,
 		RedirectURI: "https://example.com/oauth/return"}
-	if _, err := logInForPage(t, url, elsewhere); err == nil ||
-		!strings.Contains(err.Error(), "it must be like http://localhost:3118/callback") {
-		t.Errorf("a redirect to another host: %v", err)
-	}
+	must.CheckFails(t, must.Err(logInForPage(t, url, elsewhere)), "it must be like http://localhost:3118/callback",
+		"a redirect to another host")
 	page, err := logInForPage(t, url, inspect.LoginOptions{ClientID: "mine", ClientSecret: secret,
 		RedirectURI: host + "/oauth/return"})
-	if err != nil || !strings.HasPrefix(page, start) {
-		t.Fatalf("page %s, %v", page, err)
-	}
-	if out, err := run(t, "call", "-o", "json", url, "whoami"); err != nil ||
-		!strings.Contains(out, `"client": "mine"`) {
-		t.Errorf("%v\n%s", err, out)
-	}
+	must.That(t, err == nil && strings.HasPrefix(page, start), "page %s, %v", page, err)
+	must.CheckContains(t, must.Get(run(t, "call", "-o", "json", url, "whoami"))(t), `"client": "mine"`)
 	// The next login uses the stored client and redirect URI.
 	if page, err = logInForPage(t, url, inspect.LoginOptions{}); err != nil || !strings.HasPrefix(page, start) {
 		t.Errorf("the next login: page %s, %v", page, err)
 	}
-	if out, err := run(t, "call", "-o", "json", url, "whoami"); err != nil ||
-		!strings.Contains(out, `"client": "mine"`) {
-		t.Errorf("after the next login: %v\n%s", err, out)
-	}
+	must.CheckContains(t, must.Get(run(t, "call", "-o", "json", url, "whoami"))(t), `"client": "mine"`,
+		"after the next login")
 }
 
 func TestInspectAsksForAClientIfTheIssuerRegistersNone(t *testing.T) {
@@ -324,14 +292,10 @@ func TestFaultsInContentAreWarnings(t *testing.T) {
 	t.Cleanup(s.Close)
 	t.Setenv("PARLEY_CONFIG_DIR", t.TempDir())
 	printed, err := run(t, "call", s.URL, "find")
-	if err != nil || !strings.HasSuffix(printed, "\nfirst \ufffd\n") {
-		t.Errorf("%q, %v", printed, err)
-	}
+	must.CheckThat(t, err == nil && strings.HasSuffix(printed, "\nfirst \ufffd\n"), "%q, %v", printed, err)
 	for _, part := range []string{"part=serverInfo.version", "part=tools[0](find).annotations.readOnlyHint",
 		"part=tools[1]", "part=content[1]"} {
-		if !strings.Contains(printed, part+",") {
-			t.Errorf("the warnings do not name %s:\n%s", part, printed)
-		}
+		must.CheckContains(t, printed, part+",", "the warnings do not name", part)
 	}
 }
 
@@ -349,9 +313,7 @@ func TestUsersSeeAndEndTheirLogins(t *testing.T) {
 		"two": {"url": %q, "credentials": {"type": "callerLogin"}}}}`, first, second), 0o600))
 	up := startParley(t, `http://[0-9.:]+/mcp`, "up", "--config", config, "--addr", "127.0.0.1:0", "--auth", "dev")
 	base := strings.TrimSuffix(up, "/mcp")
-	if out, err := run(t, "login", up); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Do(t, must.Err(run(t, "login", up)))
 	call := func(server string) (string, error) { return run(t, "call", up, server+"__greet", "name=Ada") }
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
@@ -363,9 +325,7 @@ func TestUsersSeeAndEndTheirLogins(t *testing.T) {
 	visit := func(path, want string) {
 		t.Helper()
 		text, err := user.LogIn(ctx, base+path)
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+		must.Do(t, err, path)
 		must.CheckContains(t, text, want, path)
 	}
 	visit("/login/", "This program keeps no logins for you")

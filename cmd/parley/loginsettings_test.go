@@ -137,9 +137,7 @@ func TestLoginSettingsAreNamedByErrorsAndStored(t *testing.T) {
 			t.Errorf("%s: %v, %d requests\n%s", args, err, len(d.requests), out)
 		}
 		for _, r := range d.requests {
-			if r.Has("resource") {
-				t.Errorf("%s: request %v", args, r)
-			}
+			must.CheckThat(t, !r.Has("resource"), "%s: request %v", args, r)
 		}
 	}
 	out, err = run(t, "whoami", "-o", "json", at)
@@ -164,9 +162,7 @@ func TestLoginsCanBeBoundToAKey(t *testing.T) {
 		{"call " + at + " hello", "hi\n"},
 		{"call --revision 2024-11-05 " + at + " hello", "hi\n"},
 	} {
-		if out, err := run(t, strings.Fields(tc.args)...); err != nil || !strings.Contains(out, tc.want) {
-			t.Errorf("%s: %v\n%s", tc.args, err, out)
-		}
+		must.CheckContains(t, must.Get(run(t, strings.Fields(tc.args)...))(t), tc.want, tc.args)
 	}
 }
 
@@ -177,11 +173,7 @@ func TestConcurrentCommandsRefreshALoginOnce(t *testing.T) {
 	must.Do(t, must.Err(run(t, "login", "--assume-pkce", "--no-resource", at)))
 	var group sync.WaitGroup
 	for range 6 {
-		group.Go(func() {
-			if out, err := run(t, "call", at, "hello"); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
+		group.Go(func() { must.Check(t, must.Err(run(t, "call", at, "hello"))) })
 	}
 	group.Wait()
 }
@@ -202,13 +194,9 @@ func TestEntriesHaveTheSettingsOfTheirLogins(t *testing.T) {
 	_, err = run(t, "login", at) // with the settings of the entry
 	must.Do(t, err)
 	out, err := run(t, "call", "deviating", "hello")
-	if err != nil || !strings.HasSuffix(out, "hi\n") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	must.CheckThat(t, err == nil && strings.HasSuffix(out, "hi\n"), "%v\n%s", err, out)
 	for _, args := range []string{"add other --no-resource -- echo", "add other --assume-pkce -- echo"} {
-		if _, err := run(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), "requires a URL") {
-			t.Errorf("%s: %v", args, err)
-		}
+		must.CheckFails(t, must.Err(run(t, strings.Fields(args)...)), "requires a URL", args)
 	}
 	config := filepath.Join(t.TempDir(), "mcp.json")
 	must.Do(t, os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"a":{"command":"x","noResource":true}}}`), 0o600))
@@ -226,9 +214,7 @@ func TestCallersLogInWithTheSettingsOfTheEntry(t *testing.T) {
 		"with": {"url": %q, "credentials": {"type": "callerLogin"}, "noResource": true, "assumePkce": true},
 		"half": {"url": %[1]q, "credentials": {"type": "callerLogin"}, "assumePkce": true}}}`, d.url+"/mcp"), 0o600))
 	up := startParley(t, `http://[0-9.:]+/mcp`, "up", "--config", config, "--addr", "127.0.0.1:0", "--auth", "dev")
-	if out, err := run(t, "login", up); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Do(t, must.Err(run(t, "login", up)))
 	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	visit := func(server string) (string, error) {
@@ -240,7 +226,5 @@ func TestCallersLogInWithTheSettingsOfTheEntry(t *testing.T) {
 	text, err := visit("with")
 	must.Do(t, err)
 	must.CheckContains(t, text, "Login complete")
-	if out, err := run(t, "call", up, "with__hello"); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	must.Check(t, must.Err(run(t, "call", up, "with__hello")))
 }

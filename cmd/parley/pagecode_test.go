@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // goFile is a Go file from which pages quote.
@@ -19,7 +21,7 @@ func goFiles(t *testing.T) (files []goFile) {
 	t.Helper()
 	root := os.DirFS("../..")
 	for _, dir := range []string{"docs", "examples", "interop", "otel", "sampler", "store/redisstore"} {
-		if err := fs.WalkDir(root, dir, func(name string, entry fs.DirEntry, err error) error {
+		must.Do(t, fs.WalkDir(root, dir, func(name string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
@@ -31,9 +33,7 @@ func goFiles(t *testing.T) (files []goFile) {
 			text, err := fs.ReadFile(root, name)
 			files = append(files, goFile{name, strings.Split(string(text), "\n")})
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return files
 }
@@ -122,7 +122,5 @@ func TestGoOfPagesIsFromPrograms(t *testing.T) {
 			}
 		}
 	})
-	if checked < 2 {
-		t.Errorf("checked %d blocks", checked)
-	}
+	must.CheckThat(t, checked >= 2, "checked %d blocks", checked)
 }

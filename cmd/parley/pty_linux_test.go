@@ -19,6 +19,8 @@ import (
 	"unsafe"
 
 	"github.com/charmbracelet/x/term"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // programs keeps the ends of the programs open: a form asks for the size of its terminal in a goroutine that it does
@@ -30,9 +32,7 @@ var programs sync.Map
 func openTerminal(t *testing.T) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { user.Close() })
 	ioctl := func(request uintptr, value unsafe.Pointer) {
 		if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, user.Fd(), request, uintptr(value)); code != 0 {
@@ -45,9 +45,7 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 	size := [4]uint16{24, 80} // then the size in pixels, which is not known
 	ioctl(syscall.TIOCSWINSZ, unsafe.Pointer(&size))
 	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	programs.Store(program, true)
 	return user, program
 }
@@ -68,9 +66,7 @@ func startAtTerminal(t *testing.T, cmd *exec.Cmd, raw bool) *atTerminal {
 	t.Helper()
 	user, program := openTerminal(t)
 	if raw {
-		if _, err := term.MakeRaw(program.Fd()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(term.MakeRaw(program.Fd())))
 	}
 	cmd.Stdin, cmd.Stderr = program, program
 	if cmd.Stdout == nil {
@@ -82,9 +78,7 @@ func startAtTerminal(t *testing.T, cmd *exec.Cmd, raw bool) *atTerminal {
 	signal.Notify(hangUps, syscall.SIGHUP)
 	err := cmd.Start()
 	signal.Stop(hangUps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	program.Close()
 	p := &atTerminal{Cmd: cmd, t: t, user: user, shown: &terminalText{written: make(chan struct{}, 1)}}
 	p.reading.Go(func() {
@@ -110,9 +104,7 @@ func (p *atTerminal) wait() error {
 	err := p.Wait()
 	p.reading.Wait()
 	for _, race := range strings.Split(p.shown.String(), "WARNING: DATA RACE")[1:] {
-		if !strings.Contains(race, "cancelreader.(*epollCancelReader).Close()") {
-			p.t.Errorf("data race: %s", race)
-		}
+		must.CheckContains(p.t, race, "cancelreader.(*epollCancelReader).Close()", "data race")
 	}
 	return err
 }
@@ -168,10 +160,7 @@ func (s *terminalText) after(ctx context.Context, t *testing.T, from int,
 // A program that queries the colours of a terminal waits for seconds if the terminal does not
 // answer.
 func TestErrorsAndHelpDoNotQueryTheTerminal(t *testing.T) {
-	program, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(exec.LookPath("parley"))(t)
 	for _, c := range []struct{ args, want string }{
 		{"nonsense", "parley: unknown command"},
 		{"ls ftp://example.com", "parley: unsupported URL"},
@@ -191,20 +180,15 @@ func TestErrorsAndHelpDoNotQueryTheTerminal(t *testing.T) {
 }
 
 func TestListingServersSaysForWhichServerItAsksAndWaits(t *testing.T) {
-	program, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(exec.LookPath("parley"))(t)
 	config := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(config, []byte(`{
+	must.Do(t, os.WriteFile(config, []byte(`{
 		"mcpServers": {
 			"asks": {"command": "parley", "args": ["serve", "--stdio"], "env": {"KEY": "${input:key}"}},
 			"slow": {"command": "sleep", "args": ["60"]}
 		},
 		"inputs": [{"type": "promptString", "id": "key", "description": "The key", "password": true}]
-	}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	}`), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "ls", "--status", "--config", config)
@@ -218,10 +202,7 @@ func TestListingServersSaysForWhichServerItAsksAndWaits(t *testing.T) {
 }
 
 func TestAddAsksBeforeItResolvesPaths(t *testing.T) {
-	program, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(exec.LookPath("parley"))(t)
 	dir := t.TempDir()
 	for _, c := range []struct{ keys, want string }{{"\r", `"` + dir + `"`}, {"j\r", `"."`}} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -236,10 +217,8 @@ func TestAddAsksBeforeItResolvesPaths(t *testing.T) {
 		if err := p.wait(); err != nil {
 			t.Fatal(err, p.shown.String())
 		}
-		if file, err := os.ReadFile(filepath.Join(config, "config.json")); err != nil ||
-			!strings.Contains(string(file), c.want) {
-			t.Errorf("%q: %v: %s, want %s", c.keys, err, file, c.want)
-		}
+		file := must.Get(os.ReadFile(filepath.Join(config, "config.json")))(t)
+		must.CheckContains(t, string(file), c.want, c.keys, file)
 	}
 }
 

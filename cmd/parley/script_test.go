@@ -27,6 +27,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/completion"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/internal/logintest"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // waitLimit is the time-out of everything that a test waits for.
@@ -414,14 +415,9 @@ func scripts(dir string) testscript.Params {
 // A built-in command named stop ends a script, which passes then.
 func TestScriptsRunToTheirEnd(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*/*.txtar")
-	if err != nil || len(scripts) == 0 {
-		t.Fatal("no scripts", err)
-	}
+	must.That(t, err == nil && len(scripts) != 0, "no scripts %v", err)
 	for _, path := range scripts {
-		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		archive := must.Get(txtar.ParseFile(path))(t)
 		for line := range strings.Lines(string(archive.Comment)) {
 			if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "stop" || word == "skip" {
 				t.Errorf("%s: the script ends at %q", path, line)
@@ -444,9 +440,7 @@ func startProgram(t *testing.T, pattern string, cmd *exec.Cmd) string {
 	t.Helper()
 	output := &outputMatch{pattern: regexp.MustCompile(pattern), match: make(chan string, 1)}
 	cmd.Stdout, cmd.Stderr = output, output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	var ended error
 	exited := make(chan struct{})
 	go func() {

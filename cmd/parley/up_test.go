@@ -27,6 +27,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/otel"
@@ -50,12 +51,8 @@ func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
 	write := func(extensions string) {
 		t.Helper()
 		text := `{"mcpServers":{"builds":{"url":"` + upstream.URL + `"` + extensions + `}}}`
-		if err := os.WriteFile(config+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(config+".new", config); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(config+".new", []byte(text), 0o600))
+		must.Do(t, os.Rename(config+".new", config))
 	}
 	const extended = `,"extensions":{"com.example/jobs":{"settings":{"queue":"a"},"requests":["jobs/run"]}}`
 	write(extended)
@@ -69,24 +66,17 @@ func TestUpForwardsTheExtensionsOfItsConfiguration(t *testing.T) {
 			deadline := time.Now().Add(waitLimit)
 			for { // until the file was read
 				d := client.Dialer{Revision: r, Extensions: []client.Extension{{ID: id}}}
-				c, err := d.Dial(t.Context(), client.URL(url))
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 				settings, declared := c.Server().Extension(id)
 				result, err := c.CallExtension(t.Context(), "jobs/run", nil)
 				works := err == nil && strings.Contains(string(result), `"ran":true`)
-				if err := c.Close(); err != nil {
-					t.Error(err)
-				}
+				must.Check(t, c.Close())
 				if works == state.works && declared == state.works &&
 					(!declared || string(settings) == `{"queue":"a"}`) {
 					break
 				}
-				if time.Now().After(deadline) {
-					t.Fatalf("%s with %q: declared %t (%s), result %s, %v", r, state.extensions, declared, settings,
-						result, err)
-				}
+				must.That(t, !time.Now().After(deadline),
+					"%s with %q: declared %t (%s), result %s, %v", r, state.extensions, declared, settings, result, err)
 			}
 		}
 	}
@@ -205,9 +195,7 @@ func tracedServer(t *testing.T) (url string, parent func() string) {
 func TestTracesGoThroughTheGateway(t *testing.T) {
 	far, parent := tracedServer(t)
 	config := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"far":{"url":%q}}}`, far), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"far":{"url":%q}}}`, far), 0o600))
 	for _, args := range [][]string{
 		{"up", "--config", config, "--addr", "127.0.0.1:0"},
 		{"up", "--config", config, "--stdio"},
@@ -237,17 +225,12 @@ func TestTracesGoThroughTheGateway(t *testing.T) {
 						"GORACE=atexit_sleep_ms=0"}
 					target = command
 				}
-				mine, err := d.Dial(t.Context(), target)
-				if err != nil {
-					t.Fatal(err)
-				}
+				mine := must.Get(d.Dial(t.Context(), target))(t)
 				defer mine.Close()
 				ctx, root := own.Tracer("test").Start(t.Context(), "root")
 				defer root.End()
 				awaitTool(t, mine, tool)
-				if _, err := mine.CallTool(ctx, tool, nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, must.Err(mine.CallTool(ctx, tool, nil)))
 				trace := root.SpanContext().TraceID().String()
 				if got := parent(); !strings.HasPrefix(got, "00-"+trace+"-") {
 					t.Errorf("the server received the trace context %q of trace %s", got, trace)
@@ -273,9 +256,7 @@ func awaitTool(t *testing.T, c *client.Client, name string) {
 	defer cancel()
 	for {
 		for tool, err := range c.Tools(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if tool.Name == name {
 				return
 			}
@@ -291,18 +272,12 @@ func TestTraceOfARequestIsThatOfItsHeaders(t *testing.T) {
 		at := startParley(t, `http://127\.0\.0\.1:\d+/mcp`, "serve", "--addr", "127.0.0.1:0", "--otlp", c.URL)
 		const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
 			`"capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(initialize))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(initialize)))(t)
 		r.Header = http.Header{
 			"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 			"Traceparent": {"00-" + trace + "-b7ad6b7169203331-01"}, "Baggage": {"user=1"},
 		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultClient.Do(r))(t)
 		resp.Body.Close()
 	})
 	c.await(t, []string{"SERVER initialize"}, nil)

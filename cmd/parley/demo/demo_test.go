@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -51,9 +52,7 @@ func TestEveryToolReturnsAResultInEveryRevision(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		tools := 0
 		for tool, err := range c.Tools(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			tools++
 			result, err := c.CallTool(t.Context(), tool.Name, json.RawMessage(arguments[tool.Name]))
 			if err != nil || len(result.Content) == 0 || result.IsError != (fails[tool.Name] != "") {
@@ -64,9 +63,7 @@ func TestEveryToolReturnsAResultInEveryRevision(t *testing.T) {
 				t.Errorf("%s returned %s", tool.Name, text.Text)
 			}
 		}
-		if tools != len(arguments) {
-			t.Errorf("%d tools are listed, want %d", tools, len(arguments))
-		}
+		must.CheckEqual(t, tools, len(arguments), "tools are listed")
 	})
 }
 
@@ -136,10 +133,8 @@ func TestToolsAskTheClient(t *testing.T) {
 			case "summarize":
 				arguments["text"] = test.arguments
 			}
-			if got, err := client.CallTool[string](t.Context(), c, test.tool, arguments); err != nil ||
-				!strings.HasSuffix(got, test.want) {
-				t.Errorf("%s: %s returned %q, %v", r, test.tool, got, err)
-			}
+			got := must.Get(client.CallTool[string](t.Context(), c, test.tool, arguments))(t)
+			must.CheckThat(t, strings.HasSuffix(got, test.want), "%s: %s returned %q", r, test.tool, got)
 		}
 	}
 }
@@ -151,9 +146,7 @@ func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 		begun := 0
 		var seen []client.Change
 		for change, err := range c.Watch(ctx, client.WatchFilter{Tools: true, URIs: []string{"demo://notes"}}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if !change.Resync {
 				if seen = append(seen, change); len(seen) == 2 {
 					break
@@ -163,30 +156,18 @@ func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 			if begun++; begun != 2 {
 				continue
 			}
-			if _, err := c.CallTool(ctx, "note", map[string]string{"text": "one\ntwo"}); err != nil {
-				t.Error(err)
-			}
-			if _, err := c.CallTool(ctx, "shop", map[string]bool{"open": true}); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(c.CallTool(ctx, "note", map[string]string{"text": "one\ntwo"})))
+			must.Check(t, must.Err(c.CallTool(ctx, "shop", map[string]bool{"open": true})))
 		}
 		for _, want := range []client.Change{{Kind: client.ResourceUpdated, URI: "demo://notes"},
 			{Kind: client.ToolsChanged}} {
-			if !slices.Contains(seen, want) {
-				t.Errorf("changes %+v, missing %+v", seen, want)
-			}
+			must.CheckThat(t, slices.Contains(seen, want), "changes %+v, missing %+v", seen, want)
 		}
-		got, err := c.ReadResource(ctx, "demo://notes")
-		if err != nil || got.Contents[0].Text != "- one two\n" {
-			t.Errorf("notes: %+v, %v", got, err)
-		}
-		if got, err := client.CallTool[string](ctx, c, "buy", map[string]string{"thing": "bread"}); err != nil ||
-			!strings.Contains(got, "bread") {
-			t.Errorf("buy returned %q, %v", got, err)
-		}
-		if _, err := c.CallTool(ctx, "shop", map[string]bool{"open": false}); err != nil {
-			t.Error(err)
-		}
+		got := must.Get(c.ReadResource(ctx, "demo://notes"))(t)
+		must.CheckEqual(t, got.Contents[0].Text, "- one two\n", got)
+		must.CheckContains(t, must.Get(client.CallTool[string](ctx, c, "buy", map[string]string{"thing": "bread"}))(t),
+			"bread", "buy returned")
+		must.Check(t, must.Err(c.CallTool(ctx, "shop", map[string]bool{"open": false})))
 		if _, err := c.CallTool(ctx, "buy", map[string]string{"thing": "bread"}); err == nil {
 			t.Error("buy exists after the shop has closed")
 		}
@@ -196,12 +177,8 @@ func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 func TestNumberOfNotesIsLimited(t *testing.T) {
 	c := mcptest.Dial(t, newServer())
 	for range 30 {
-		if _, err := c.CallTool(t.Context(), "note", map[string]string{"text": "again"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(c.CallTool(t.Context(), "note", map[string]string{"text": "again"})))
 	}
-	got, err := c.ReadResource(t.Context(), "demo://notes")
-	if err != nil || strings.Count(got.Contents[0].Text, "\n") != 20 {
-		t.Errorf("notes: %+v, %v", got, err)
-	}
+	got := must.Get(c.ReadResource(t.Context(), "demo://notes"))(t)
+	must.CheckEqual(t, strings.Count(got.Contents[0].Text, "\n"), 20, got)
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parley-mcp/parley/apps"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // requestTo sends a GET request with the given headers.
@@ -21,24 +22,15 @@ func (p *page) requestTo(url string, header map[string]string) (status int, head
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), waitLimit) // an event stream does not end by itself
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))(p.t)
 	for name, value := range header {
 		if req.Header.Set(name, value); name == "Host" {
 			req.Host = value
 		}
 	}
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultTransport.RoundTrip(req))(p.t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(resp.Body))(p.t)
 	return resp.StatusCode, resp.Header, string(text)
 }
 
@@ -89,10 +81,7 @@ func TestOtherOriginsAndWrongTokensGetNothing(t *testing.T) {
 func TestAddressWorksForTheFirstBrowserThatOpensIt(t *testing.T) {
 	opened := 0
 	i := &Inspector{Opened: func() { opened++ }}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	h := newHub(t.Context(), nil)
 	server := &http.Server{Handler: i.guarded(listener, h)}
@@ -100,9 +89,7 @@ func TestAddressWorksForTheFirstBrowserThatOpensIt(t *testing.T) {
 	defer server.Close()
 	p := &page{t: t}
 	start := i.URL(listener)
-	if strings.Contains(start, i.Token()) {
-		t.Errorf("the address %s has the token", start)
-	}
+	must.CheckThat(t, !strings.Contains(start, i.Token()), "the address %s has the token", start)
 	if status, _, _ := p.requestTo(start,
 		map[string]string{"Sec-Purpose": "prefetch"}); status != http.StatusForbidden {
 		t.Errorf("a prefetch: status %d", status)
@@ -142,9 +129,7 @@ func TestAddressWorksForTheFirstBrowserThatOpensIt(t *testing.T) {
 	if status, _, _ := p.requestTo("http://"+listener.Addr().String()+"/", open); status != http.StatusForbidden {
 		t.Errorf("the page in a frame: status %d", status)
 	}
-	if opened != 1 {
-		t.Errorf("opened %d times", opened)
-	}
+	must.CheckEqual(t, opened, 1)
 }
 
 func TestPageHasAStrictPolicy(t *testing.T) {
@@ -186,9 +171,7 @@ func TestFramesOfAppsLoadOnlyFromDeclaredOrigins(t *testing.T) {
 		"&connect=https%3A%2F%2Fa.example%3B%20script-src%20*&frame=http%3A%2F%2Fa.b", nil)
 	want := apps.CSP{Connect: []string{"https://api.example.com"}, Resource: []string{"https://*.cdn.example.com"},
 		Base: []string{"https://base.example.com"}}.Policy() + "; frame-ancestors " + p.url
-	if got := head.Get("Content-Security-Policy"); got != want {
-		t.Errorf("policy\n%s, want\n%s", got, want)
-	}
+	must.CheckEqual(t, head.Get("Content-Security-Policy"), want)
 	if got, want := head.Get("Connection-Allowlist"),
 		`(response-origin "https://api.example.com" "https://*.cdn.example.com")`; got != want {
 		t.Errorf("connections %s, want %s", got, want)
@@ -248,7 +231,5 @@ func TestLoginsHaveTheClientOfTheUser(t *testing.T) {
 	}
 	want := LoginOptions{Scopes: []string{"a", "b"}, ClientID: "mine", ClientSecret: "s",
 		RedirectURI: "http://localhost:8080/x"}
-	if diff := cmp.Diff(want, <-received); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, <-received), "")
 }

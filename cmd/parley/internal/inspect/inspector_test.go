@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -58,11 +59,7 @@ func run(t *testing.T, i *Inspector) *page {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() {
-		if err := i.Run(ctx, listeners[0], listeners[1]); err != nil {
-			t.Error(err)
-		}
-	})
+	running.Go(func() { must.Check(t, i.Run(ctx, listeners[0], listeners[1])) })
 	p := &page{
 		t: t, url: "http://" + listeners[0].Addr().String(), token: i.Token(),
 		apps:    "http://" + listeners[1].Addr().String(),
@@ -97,9 +94,7 @@ func demoServer(t *testing.T) Server {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, s.Shutdown(ctx))
 		served.Close()
 	})
 	one := serverAt(served.URL)
@@ -108,10 +103,7 @@ func demoServer(t *testing.T) Server {
 }
 
 func (p *page) request(ctx context.Context, method, path string, body io.Reader) *http.Request {
-	req, err := http.NewRequestWithContext(ctx, method, p.url+path, body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(ctx, method, p.url+path, body))(p.t)
 	req.Header.Set("Authorization", "Bearer "+p.token)
 	return req
 }
@@ -120,9 +112,7 @@ func (p *page) request(ctx context.Context, method, path string, body io.Reader)
 func (p *page) follow(ctx context.Context) {
 	resp, err := http.DefaultClient.Do(p.request(ctx, http.MethodGet, "/api/events", nil))
 	if err != nil {
-		if ctx.Err() == nil {
-			p.t.Error(err)
-		}
+		must.CheckThat(p.t, ctx.Err() != nil, "%v", err)
 		return
 	}
 	defer resp.Body.Close()
@@ -184,10 +174,7 @@ func (p *page) get(path string, into any) {
 // post sends a request of the page, which must succeed.
 func (p *page) post(path string, in, into any) {
 	p.t.Helper()
-	raw, err := json.Marshal(in)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(in))(p.t)
 	status, body := p.do(http.MethodPost, path, raw)
 	if status != http.StatusOK || into != nil && json.Unmarshal(body, into) != nil {
 		p.t.Fatalf("POST %s: %d %.500s", path, status, body)
@@ -198,15 +185,9 @@ func (p *page) do(method, path string, body []byte) (int, []byte) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), waitLimit)
 	defer cancel()
-	resp, err := http.DefaultClient.Do(p.request(ctx, method, path, bytes.NewReader(body)))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(p.request(ctx, method, path, bytes.NewReader(body))))(p.t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(resp.Body))(p.t)
 	return resp.StatusCode, text
 }
 
@@ -233,9 +214,7 @@ func (p *page) finished(number uint64) (c call, result mcp.CallToolResult) {
 	p.await("end of the call", func() bool { c = p.calls[number]; return c.Number != 0 && c.ended() })
 	status, body := p.do(http.MethodGet, "/api/calls/"+jsonNumber(number)+"/result", nil)
 	if status == http.StatusOK {
-		if err := json.Unmarshal(body, &result); err != nil {
-			p.t.Fatal(err)
-		}
+		must.Do(p.t, json.Unmarshal(body, &result))
 	}
 	return c, result
 }
@@ -260,9 +239,7 @@ func TestPageListsToolsAndCallsThem(t *testing.T) {
 		p.connect(func(s *Settings) { s.Revision = revision })
 		var tools struct{ Entries []mcp.Tool }
 		p.get("/api/servers/demo/tools", &tools)
-		if len(tools.Entries) < 10 {
-			t.Fatalf("%s: tools %+v", revision, tools)
-		}
+		must.That(t, len(tools.Entries) >= 10, "%s: tools %+v", revision, tools)
 		p.get("/api/servers/demo/tools?refresh=1", &tools)
 		p.connect(func(s *Settings) { s.Revision = revision })
 		p.await("new version of the tools", func() bool { return p.servers[0].Lists[0] == 2 })
@@ -304,9 +281,8 @@ func TestTimelinesHaveTheQuestionsAndRoundsOfACall(t *testing.T) {
 		p.post(path, map[string]any{"action": "accept", "content": map[string]any{"date": "2027-01-31", "people": 3,
 			"seat": "window", "remind": true}}, nil)
 		c, result := p.finished(number)
-		if !strings.Contains(text(result), "for 3 on 2027-01-31") || c.Rounds != rounds {
-			t.Errorf("%s: %d rounds, result %q", revision, c.Rounds, text(result))
-		}
+		must.CheckContains(t, text(result), "for 3 on 2027-01-31", revision)
+		must.CheckEqual(t, c.Rounds, rounds, revision)
 		var kinds []string
 		for _, s := range c.Steps {
 			kinds = append(kinds, s.Kind)
@@ -315,9 +291,7 @@ func TestTimelinesHaveTheQuestionsAndRoundsOfACall(t *testing.T) {
 		if rounds == 2 {
 			want = "sent input question answer sent result end"
 		}
-		if got := strings.Join(kinds, " "); got != want {
-			t.Errorf("%s: the timeline is %s, want %s", revision, got, want)
-		}
+		must.CheckEqual(t, strings.Join(kinds, " "), want, revision, "the timeline")
 	}
 }
 
@@ -325,9 +299,7 @@ func TestStatusOfATaskDoesNotContinueACallThatHasEnded(t *testing.T) {
 	h := newHub(t.Context(), time.Now)
 	c := &call{State: callAsking, Task: &taskState{ID: "1"}}
 	h.taskChanged(c, new(entry), "1", string(mcp.TaskWorking), "")
-	if c.State != callRunning {
-		t.Errorf("a call whose task works is %s", c.State)
-	}
+	must.CheckEqual(t, c.State, callRunning, "a call whose task works")
 	c.State = callDone
 	h.taskChanged(c, new(entry), "1", string(mcp.TaskInputRequired), "")
 	h.taskChanged(c, new(entry), "1", string(mcp.TaskWorking), "late")
@@ -358,9 +330,7 @@ func TestTimelinesHaveTheTaskOfACall(t *testing.T) {
 		steps, _ := json.Marshal(c.Steps)
 		for _, want := range []string{`"text":"task is working`, `"text":"task is input_required`,
 			`"text":"task is completed`} {
-			if !strings.Contains(string(steps), want) {
-				t.Errorf("%s: the timeline lacks %s: %s", revision, want, steps)
-			}
+			must.CheckContains(t, string(steps), want, revision, "the timeline lacks", steps)
 		}
 	}
 }
@@ -376,14 +346,9 @@ func TestPageWaitsForATaskOfAnotherProgram(t *testing.T) {
 		}
 		c, err := (&client.Dialer{Name: "other", Revision: revision, Elicit: elicit,
 			Logger: slog.New(slog.DiscardHandler)}).Dial(ctx, one.Target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer c.Close()
-		task, err := c.StartTool(ctx, "bake", map[string]any{"kind": "plum", "milliseconds": 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		task := must.Get(c.StartTool(ctx, "bake", map[string]any{"kind": "plum", "milliseconds": 1}))(t)
 		p := start(t, one)
 		p.connect(func(s *Settings) { s.Revision = revision })
 		number := p.call(callRequest{Method: mcp.MethodGetTask, Name: task.ID(), TaskID: task.ID()})
@@ -420,9 +385,7 @@ func TestSettingsDecideWhichCapabilitiesAreDeclared(t *testing.T) {
 			Extensions: map[string]json.RawMessage{"com.example/jobs": json.RawMessage(`{"max":3}`)}}
 	})
 	found := p.search("com.example/jobs")
-	if len(found) == 0 {
-		t.Fatal("no message declares the extension")
-	}
+	must.That(t, len(found) != 0, "no message declares the extension")
 	message := p.message(found[0])
 	if !strings.Contains(message.Text, `"com.example/jobs":{"max":3}`) ||
 		!strings.Contains(message.Text, `"sampling":`) || strings.Contains(message.Text, `"elicitation":`) {
@@ -477,12 +440,10 @@ func TestLogHasMessagesWithTheirHeadersAndWithoutCredentials(t *testing.T) {
 		m.Exchange.RequestHeader.Get("Mcp-Method") != mcp.MethodCallTool {
 		t.Fatalf("message %+v", m)
 	}
-	if m.Exchange.RequestHeader.Get("Authorization") != hidden || m.Exchange.RequestHeader.Get("X-Tenant") != hidden {
-		t.Errorf("headers %v", m.Exchange.RequestHeader)
-	}
-	if found := p.search("secret-"); len(found) > 0 {
-		t.Errorf("messages %v have credentials", found)
-	}
+	must.CheckEqual(t, m.Exchange.RequestHeader.Get("Authorization"), hidden, m.Exchange.RequestHeader)
+	must.CheckEqual(t, m.Exchange.RequestHeader.Get("X-Tenant"), hidden, m.Exchange.RequestHeader)
+	found := p.search("secret-")
+	must.CheckThat(t, len(found) == 0, "messages %v have credentials", found)
 	if found := p.search("mcp-method"); len(found) == 0 {
 		t.Error("the search ignores headers")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
@@ -54,16 +55,12 @@ func TestLogDropsTheOldestMessages(t *testing.T) {
 	if entries, _ := l.after(maxMessages + 3); len(entries) != 2 {
 		t.Errorf("%d messages after the last but two", len(entries))
 	}
-	if len(l.pending) > maxPending {
-		t.Errorf("%d requests are pending", len(l.pending))
-	}
+	must.CheckThat(t, len(l.pending) <= maxPending, "%d requests are pending", len(l.pending))
 	l.clear()
 	if entries, oldest := l.after(0); len(entries) != 0 || oldest != maxMessages+6 {
 		t.Errorf("after clear: %d messages, the oldest is %d", len(entries), oldest)
 	}
-	if e := l.addText(true, `{"jsonrpc":"2.0","id":1,"method":"ping"}`); e.Number != maxMessages+6 {
-		t.Errorf("the next message has number %d", e.Number)
-	}
+	must.CheckEqual(t, l.addText(true, `{"jsonrpc":"2.0","id":1,"method":"ping"}`).Number, maxMessages+6)
 }
 
 func TestLogLimitsTheBytesOfTexts(t *testing.T) {
@@ -87,24 +84,21 @@ func TestLogPairsResponsesWithRequestsOfTheirDirection(t *testing.T) {
 	asked := l.addText(false, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{}}`)
 	answer := l.addText(true, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	result := l.addText(false, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}`)
-	if answer.Request != asked.Number || answer.Method != "elicitation/create" {
-		t.Errorf("answer %+v", answer)
-	}
+	must.CheckEqual(t, answer.Request, asked.Number, answer)
+	must.CheckEqual(t, answer.Method, "elicitation/create", answer)
 	if result.Request != call.Number || result.Subject != "greet" || result.Kind != kindError || result.Millis != 3 {
 		t.Errorf("result %+v", result)
 	}
-	if e := l.addText(false, `not a message`); e.Kind != kindInvalid {
-		t.Errorf("%+v", e)
-	}
+	e := l.addText(false, `not a message`)
+	must.CheckEqual(t, e.Kind, kindInvalid, e)
 }
 
 func TestSearchIgnoresCase(t *testing.T) {
 	l := newTestLog()
 	l.addText(true, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	l.addText(true, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"Größe"}}`)
-	if found := l.search("GRÖSSE"); len(found) != 0 {
-		t.Errorf("found %v", found)
-	}
+	found := l.search("GRÖSSE")
+	must.CheckEqual(t, len(found), 0, found)
 	if found := l.search("größe"); len(found) != 1 || found[0] != 2 {
 		t.Errorf("found %v", found)
 	}
@@ -133,13 +127,8 @@ func TestEventsOfAStreamAreMessages(t *testing.T) {
 			"{\"jsonrpc\""),
 		Report: exchanges.report,
 	}}
-	resp, err := h.Get("http://user@server/mcp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(h.Get("http://user@server/mcp"))(t)
+	must.Do(t, must.Err(io.Copy(io.Discard, resp.Body)))
 	resp.Body.Close()
 	entries, _ := l.after(0)
 	var got []string
@@ -150,20 +139,13 @@ func TestEventsOfAStreamAreMessages(t *testing.T) {
 		"http GET 0 http://server/mcp", "notification a 200 http://server/mcp", "notification b 200 http://server/mcp",
 		"http event endpoint 200 http://server/mcp",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the log has %q, want %q", got, want)
-	}
-	if len(exchanges.open) > 0 {
-		t.Error("the exchange is kept after its end")
-	}
+	must.CheckThat(t, slices.Equal(got, want), "the log has %q, want %q", got, want)
+	must.CheckThat(t, len(exchanges.open) == 0, "the exchange is kept after its end")
 }
 
 func parsed(t *testing.T, text string) *jsonrpc.Message {
 	t.Helper()
-	m, err := jsonrpc.Parse([]byte(text), jsonrpc.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(jsonrpc.Parse([]byte(text), jsonrpc.Limits{}))(t)
 	return &m
 }
 
@@ -182,11 +164,8 @@ func TestCopiesAsParleyAreCommandsOfAShell(t *testing.T) {
 		{`"method":"ping"`, `parley ping http://host/mcp`},
 		{`"method":"tasks/get","params":{"taskId":"T1"}`, `parley task get http://host/mcp T1`},
 	} {
-		got, err := asParley(&Server{Words: []string{"http://host/mcp"}},
-			parsed(t, `{"jsonrpc":"2.0","id":1,`+test.params+`}`))
-		if err != nil || got != test.want {
-			t.Errorf("%s: %s, %v; want %s", test.params, got, err, test.want)
-		}
+		must.CheckEqual(t, must.Get(asParley(&Server{Words: []string{"http://host/mcp"}},
+			parsed(t, `{"jsonrpc":"2.0","id":1,`+test.params+`}`)))(t), test.want, test.params)
 	}
 	for want, s := range map[string]*Server{
 		`parley call greet -- npx 'my server'`: {Words: []string{"--", "npx", "my server"}},
@@ -196,9 +175,7 @@ func TestCopiesAsParleyAreCommandsOfAShell(t *testing.T) {
 			Flags: []string{"--config", "a.json"}},
 	} {
 		got, err := asParley(s, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet"}}`))
-		if err != nil || got != want {
-			t.Errorf("%s, %v; want %s", got, err, want)
-		}
+		must.CheckThat(t, err == nil && got == want, "%s, %v; want %s", got, err, want)
 	}
 	if _, err := asParley(&Server{},
 		parsed(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{}}`)); err == nil {
@@ -218,9 +195,7 @@ func TestCopiesAsCurlHaveNoCredentials(t *testing.T) {
   -H 'X-` + "`Id`: " + hidden + `' \
   --data-raw '{"a":"it'\''s"}'
 `
-	if err != nil || got != want {
-		t.Errorf("%s, %v; want %s", got, err, want)
-	}
+	must.CheckThat(t, err == nil && got == want, "%s, %v; want %s", got, err, want)
 	if _, err := asCurl(nil, nil); err == nil {
 		t.Error("there is a command of curl for a message over stdio")
 	}
@@ -242,9 +217,7 @@ func TestExportIsARecording(t *testing.T) {
 		}
 		requests, responses, events := 0, 0, 0
 		for _, e := range entries {
-			if e.Wire != recording.HTTP || e.Exchange < 1 {
-				t.Errorf("%s: %+v", revision, e)
-			}
+			must.CheckThat(t, e.Wire == recording.HTTP && e.Exchange >= 1, "%s: %+v", revision, e)
 			if e.Request != nil {
 				requests++
 			}
@@ -259,9 +232,8 @@ func TestExportIsARecording(t *testing.T) {
 			t.Errorf("%s: %d requests, %d responses, %d events\n%s", revision, requests, responses, events, body)
 		}
 		status, har := p.do(http.MethodGet, "/api/export?format=har", nil)
-		if status != http.StatusOK || !strings.Contains(string(har), `"version": "1.2"`) {
-			t.Errorf("%s: HAR: %d %.200s", revision, status, har)
-		}
+		must.CheckEqual(t, status, http.StatusOK, revision, har)
+		must.CheckContains(t, string(har), `"version": "1.2"`, revision, har)
 		if bytes.Contains(body, []byte("secret-")) || bytes.Contains(har, []byte("secret-")) {
 			t.Errorf("%s: the export has credentials", revision)
 		}
@@ -288,15 +260,8 @@ func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
 	other.Target = client.Conn(near)
 	for name, servers := range map[string][]Server{"one": {demoServer(t)}, "two": {demoServer(t), other}} {
 		var file bytes.Buffer
-		w, err := recording.NewWriter(&file, recording.WriterOptions{Target: servers[0].Target.String()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := run(t, &Inspector{Servers: servers, Record: func(e recording.Event) {
-			if err := w.Write(e); err != nil {
-				t.Error(err)
-			}
-		}})
+		w := must.Get(recording.NewWriter(&file, recording.WriterOptions{Target: servers[0].Target.String()}))(t)
+		p := run(t, &Inspector{Servers: servers, Record: func(e recording.Event) { must.Check(t, w.Write(e)) }})
 		for _, revision := range []mcp.Revision{mcp.V20251125, mcp.Latest} { // two connections
 			p.connect(func(s *Settings) { s.Revision = revision })
 			p.await("the other connection", func() bool {
@@ -312,16 +277,12 @@ func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
 		}
 		p.stop()
 		_, entries, err := recording.ReadAll(&file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		requests := make(map[int64]bool)
 		calls := 0
 		for _, e := range entries {
 			if e.Request != nil {
-				if requests[e.Exchange] {
-					t.Errorf("%s: two requests have the number %d", name, e.Exchange)
-				}
+				must.CheckThat(t, !requests[e.Exchange], "%s: two requests have the number %d", name, e.Exchange)
 				requests[e.Exchange] = true
 			}
 			if bytes.Contains(e.Message, []byte("Hello, Ada")) {
@@ -333,8 +294,6 @@ func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}
-		if calls != 2 {
-			t.Errorf("%s: %d results are recorded", name, calls)
-		}
+		must.CheckEqual(t, calls, 2, name, "results are recorded")
 	}
 }

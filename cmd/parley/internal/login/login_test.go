@@ -18,9 +18,7 @@ func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 		"https://new.example/":   "http://127.0.0.1:4000/callback",
 		"https://other.example/": "",
 	} {
-		if got, err := stored.RedirectURI(t.Context(), server); err != nil || got != want {
-			t.Errorf("%s: %q, %v", server, got, err)
-		}
+		must.CheckEqual(t, must.Get(stored.RedirectURI(t.Context(), server))(t), want, server)
 	}
 	flags.redirectURI = "http://localhost:1/x"
 	if _, err := flags.registration("https://new.example/"); err == nil {

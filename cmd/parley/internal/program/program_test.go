@@ -25,9 +25,7 @@ func TestLinesForTheUserAreLogRecords(t *testing.T) {
 	}
 	want := []string{`"level":"WARN","msg":"a \u001b[31mred"}`, `"level":"INFO","msg":"light"}`,
 		`"level":"INFO","msg":"one line"}`, `"level":"INFO","msg":"a record","n":1}`}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	must.CheckEqual(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
 }
 
 func TestPagesBecomePlainText(t *testing.T) {
@@ -50,10 +48,6 @@ func TestPagesBecomePlainText(t *testing.T) {
 		"- first item, which continues on the\n  next line\n- second\n\n" +
 		"More\n----\n\n" +
 		"member       meaning\n" +
-		"`a`          the first of two words |\n             more\n" +
-		"`long-name`\n\n" +
-		"1. one\n2. two\n"
-	if diff := cmp.Diff(want, ManualText(page, 40)); diff != "" {
-		t.Errorf("- want, + got\n%s", diff)
-	}
+		"`a`          the first of two words |\n             more\n" + "`long-name`\n\n" + "1. one\n2. two\n"
+	must.CheckEqual(t, cmp.Diff(want, ManualText(page, 40)), "", "- want, +")
 }

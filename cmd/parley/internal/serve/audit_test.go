@@ -69,9 +69,7 @@ func TestAFullDiskTearsNoAuditRecord(t *testing.T) {
 		for write("before") == nil {
 			ok++
 		}
-		if write("lost") == nil {
-			t.Errorf("%s: a record is written to a full disk", name)
-		}
+		must.CheckThat(t, write("lost") != nil, "%s: a record is written to a full disk", name)
 		d.free = 10_000
 		for range 3 {
 			must.Do(t, write("after"))

@@ -48,9 +48,7 @@ func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 	login, exchange := &config.Credentials{Type: config.CallerLogin},
 		&config.Credentials{Type: config.TokenExchange, TokenEndpoint: "https://sts.example/token"}
 	first, second := of("one", "https://one.example/mcp", login), of("two", "https://two.example/mcp", exchange)
-	if len(a.byServer) > 0 {
-		t.Error("what is only prepared is used")
-	}
+	must.CheckThat(t, len(a.byServer) == 0, "what is only prepared is used")
 	a.set(current)
 	if first == nil || second == nil ||
 		first != of("one", "https://one.example/mcp", &config.Credentials{Type: config.CallerLogin}) {
@@ -62,10 +60,8 @@ func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 		t.Error("another configuration has the same value")
 	}
 	a.print()
-	if want := "one  each caller logs in at https://mcp.example/login/start/one\n"; !strings.Contains(printed.String(),
-		want) {
-		t.Errorf("printed %q, want %q", printed, want)
-	}
+	must.CheckContains(t, printed.String(), "one  each caller logs in at https://mcp.example/login/start/one\n",
+		printed)
 	open := func(path string) int {
 		w := httptest.NewRecorder()
 		a.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://mcp.example"+path, nil))
@@ -79,17 +75,11 @@ func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 		// The page of all logins, which asks the issuer who the user is. It cannot be reached.
 		"/login/": http.StatusBadGateway,
 	} {
-		if got := open(path); got != want {
-			t.Errorf("%s: status %d, want %d", path, got, want)
-		}
+		must.CheckEqual(t, open(path), want, path)
 	}
 	a.set(map[string]*callerAuth{"two": current["two"]})
-	if got := open("/login/"); got != http.StatusNotFound {
-		t.Errorf("without servers to which callers log in, the page of all logins has status %d", got)
-	}
-	if got := open("/login/callback/one"); got != http.StatusNotFound {
-		t.Errorf("the page of a removed server has status %d", got)
-	}
+	must.CheckEqual(t, open("/login/"), http.StatusNotFound)
+	must.CheckEqual(t, open("/login/callback/one"), http.StatusNotFound, "the page of a removed server has status")
 }
 
 func TestCredentialsAreThoseOfTheConfiguration(t *testing.T) {
@@ -133,9 +123,8 @@ func TestCredentialsAreThoseOfTheConfiguration(t *testing.T) {
 	c := a.newBroker(nil, &login.config, login.registrations()...).New()
 	want := []oauth.Registration{{Issuer: "https://as.example", ClientID: "browser-client"},
 		{Server: url, ClientID: "c", ClientSecret: "s"}}
-	if diff := cmp.Diff(want, c.Registrations); diff != "" || len(c.Networks) != 1 {
-		t.Error(diff, c.Networks)
-	}
+	diff := cmp.Diff(want, c.Registrations)
+	must.CheckThat(t, diff == "" && len(c.Networks) == 1, "%v %v", diff, c.Networks)
 }
 
 func TestNeededLoginsAreReportedOnce(t *testing.T) {
@@ -155,9 +144,7 @@ func TestNeededLoginsAreReportedOnce(t *testing.T) {
 			"authorization server: invalid_grant",
 		needs, "– one ada at https://as.example has logged in", needs,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, got), "")
 }
 
 // A toolset accepts the tokens that the endpoint accepts, and no others: only its URI and its scopes differ.

@@ -39,9 +39,7 @@ func TestNothingIsCommittedBeforeAllPartsArePrepared(t *testing.T) {
 	var p served
 	loaded := new(config.Config)
 	plan := must.Get(newPlan(loaded, p.parts()...))(t)
-	if p.uses != [3]*config.Config{} {
-		t.Error("a plan that is not committed has an effect")
-	}
+	must.CheckEqual(t, p.uses, [3]*config.Config{}, "a plan that is not committed has an effect")
 	plan.commit()
 	must.CheckEqual(t, p.uses, [3]*config.Config{loaded, loaded, loaded}, "used")
 	must.CheckEqual(t, strings.Join(p.events, ", "),

@@ -86,21 +86,15 @@ func TestWebhooksOfTheConfigurationAreCalled(t *testing.T) {
 		return err
 	}
 	must.Check(t, call("up", "good"))
-	if err := call("up", "bad"); err == nil || !strings.Contains(err.Error(), "not this one") {
-		t.Errorf("rejected call: %v", err)
-	}
+	must.CheckFails(t, call("up", "bad"), "not this one", "rejected call")
 	must.Check(t, call("other", "bad"))
 	if want := []string{`{"text":"changed"}`, `{"text":"bad"}`}; !slices.Equal(received, want) || calls.Load() != 3 {
 		t.Errorf("the servers have received %q, want %q; the hook was called %d times", received, want, calls.Load())
 	}
 	hook.Close()
-	if err := call("up", "good"); err == nil ||
-		!strings.Contains(err.Error(), "a hook rejects it: cannot get the decision of a webhook") {
-		t.Errorf("call without the hook: %v", err)
-	}
-	if text := printed.String(); !strings.Contains(text, "cannot call the hook at 127.0.0.1") {
-		t.Errorf("the log has no reason: %s", text)
-	}
+	must.CheckFails(t, call("up", "good"), "a hook rejects it: cannot get the decision of a webhook",
+		"call without the hook")
+	must.CheckContains(t, printed.String(), "cannot call the hook at 127.0.0.1", "the log has no reason")
 	r.set(&ruleSet{})
 	must.Check(t, call("up", "good"))
 }
@@ -119,9 +113,7 @@ func TestRulesThatCannotBeUsedAreErrors(t *testing.T) {
 		`{"hooks":[{"url":"${MISSING}"}]}`: "/srv/mcp.json:1: url: environment " +
 			"variable MISSING is not set",
 	} {
-		if _, err := r.load(parsed(t, text), &config.Values{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
+		must.CheckFails(t, must.Err(r.load(parsed(t, text), &config.Values{})), want, text)
 	}
 }
 
@@ -152,15 +144,11 @@ func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
 		}
 		for _, rule := range []string{`"server":"` + name + `"`, `"when":"server == '` + name + `'"`} {
 			request := load(rule)
-			if request.Server == name {
-				t.Fatalf("the host has the name %q", name)
-			}
-			if d, err := r.Decide(t.Context(), request); err != nil || d.Action != host.Deny {
-				t.Errorf("%s: %v %v", rule, d, err)
-			}
-			if hides := r.Hides(principal.Principal{}); hides == nil || !hides(request) {
-				t.Errorf("%s: the tool is not hidden", rule)
-			}
+			must.That(t, request.Server != name, "the host has the name %q", name)
+			d := must.Get(r.Decide(t.Context(), request))(t)
+			must.CheckEqual(t, d.Action, host.Deny, rule, d)
+			hides := r.Hides(principal.Principal{})
+			must.CheckThat(t, hides != nil && hides(request), "%s: the tool is not hidden", rule)
 			other := *request
 			other.Server = "plain"
 			if d, err := r.Decide(t.Context(), &other); err != nil || d.Action != host.Allow {
@@ -245,14 +233,10 @@ func TestAllPoliciesThatAskAreTheRule(t *testing.T) {
 	decide := func(tool string, first, second host.Action) host.Decision {
 		set := &ruleSet{policies: []scopedPolicy{policy("1", first), policy("2", second)}}
 		d, err := set.decide(t.Context(), &host.Request{Kind: "tool", Name: tool, Caller: new(auth.Info)})
-		if err != nil || d.Action != host.Ask {
-			t.Errorf("%+v, %v", d, err)
-		}
+		must.CheckThat(t, err == nil && d.Action == host.Ask, "%+v, %v", d, err)
 		return d
 	}
-	if d := decide("a", host.Ask, host.Ask); d.Reason != "policy 1; policy 2" {
-		t.Errorf("the reason is %q", d.Reason)
-	}
+	must.CheckEqual(t, decide("a", host.Ask, host.Ask).Reason, "policy 1; policy 2", "the reason")
 	rules := make(map[string]bool)
 	for _, d := range []host.Decision{
 		decide("a", host.Ask, host.Ask), decide("a", host.Ask, host.Allow), decide("a", host.Allow, host.Ask),
@@ -260,9 +244,7 @@ func TestAllPoliciesThatAskAreTheRule(t *testing.T) {
 	} {
 		rules[d.Rule] = true
 	}
-	if len(rules) != 4 {
-		t.Errorf("the rules are %v, want four", rules)
-	}
+	must.CheckEqual(t, len(rules), 4, "the rules", rules)
 }
 
 // Clients are then notified, and their subscriptions checked again.
@@ -280,9 +262,7 @@ func TestPolicyHasChangedIfItDecidesAboutOtherServers(t *testing.T) {
 		{set("a b", "one"), false}, {set("a b", "one", "two"), true}, {set("a b"), true}, {set("a.b"), true},
 		{new(ruleSet), true},
 	} {
-		if changed := r.set(test.now); changed != test.changed {
-			t.Errorf("%d: changed is %v", i, changed)
-		}
+		must.CheckEqual(t, r.set(test.now), test.changed, i)
 	}
 }
 
@@ -294,9 +274,7 @@ func TestLockNamesTheReasonOfMissingDefinitions(t *testing.T) {
 		`server "files": exit status 1`: {Name: "files", State: host.Down, Err: errors.New("exit status 1")},
 		"has not started within 1s":     {Name: "files", State: host.Starting},
 	} {
-		if err := flags.missing(&status); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", status.State, err, want)
-		}
+		must.CheckFails(t, flags.missing(&status), want, status.State)
 	}
 	must.Check(t, flags.missing(&host.ServerStatus{Name: "files", State: host.Ready}))
 }
@@ -314,13 +292,11 @@ func TestRecordThatCannotBeWrittenIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if err := a.Handle(t.Context(), record); (err != nil) != required {
-				t.Errorf("required is %v: %v", required, err)
-			}
+			err := a.Handle(t.Context(), record)
+			must.CheckThat(t, (err != nil) == required, "required is %v: %v", required, err)
 		}
-		if strings.Count(printed.String(), "parley: warning: cannot write the audit log: ") != 1 {
-			t.Errorf("printed %q, want one warning", printed.String())
-		}
+		must.CheckEqual(t, strings.Count(printed.String(), "parley: warning: cannot write the audit log: "), 1,
+			printed.String())
 		must.Do(t, os.Rename(path, path+".1"))
 		if err := a.reopen(); err == nil || !strings.Contains(err.Error(), "closed") { // that of the old file
 			t.Errorf("reopen: %v", err)
@@ -328,9 +304,8 @@ func TestRecordThatCannotBeWrittenIsReported(t *testing.T) {
 		must.Check(t, a.Handle(t.Context(), record))
 		must.Check(t, a.Close())
 		for name, lines := range map[string]int{path: 2, path + ".1": 1} { // the first counts the records that were lost
-			if text, err := os.ReadFile(name); err != nil || strings.Count(string(text), "\n") != lines {
-				t.Errorf("%s: %q, %v", name, text, err)
-			}
+			text := must.Get(os.ReadFile(name))(t)
+			must.CheckEqual(t, strings.Count(string(text), "\n"), lines, name, text)
 		}
 	}
 }

@@ -31,12 +31,8 @@ func TestLineAndBlockSanitiseText(t *testing.T) {
 		{"nul\x00 del\x7f", "nul␀ del␡", "nul␀ del␡"},
 		{"bad\xffutf8", "bad�utf8", "bad�utf8"},
 	} {
-		if got := Line(c.text); got != c.line {
-			t.Errorf("Line(%q) = %q, want %q", c.text, got, c.line)
-		}
-		if got := Block(c.text); got != c.block {
-			t.Errorf("Block(%q) = %q, want %q", c.text, got, c.block)
-		}
+		must.CheckEqual(t, Line(c.text), c.line, c.text)
+		must.CheckEqual(t, Block(c.text), c.block, c.text)
 	}
 }
 
@@ -45,13 +41,10 @@ func TestJSONSanitisesWithoutChangingTheValue(t *testing.T) {
 	out := JSON(string(in))
 	var before, after string
 	must.Do(t, json.Unmarshal(in, &before))
-	if err := json.Unmarshal([]byte(out), &after); err != nil || before != after {
-		t.Errorf("the value changed from %q to %q (%v)", before, after, err)
-	}
+	err := json.Unmarshal([]byte(out), &after)
+	must.CheckThat(t, err == nil && before == after, "the value changed from %q to %q (%v)", before, after, err)
 	for _, r := range "\x1b\u009b\u202e\u2028\ufe0f\u3164\U000e0041\x7f" {
-		if strings.ContainsRune(out, r) {
-			t.Errorf("%U is not escaped in %q", r, out)
-		}
+		must.CheckThat(t, !strings.ContainsRune(out, r), "%U is not escaped in %q", r, out)
 	}
 }
 
@@ -96,9 +89,7 @@ x
 	} {
 		var b bytes.Buffer
 		must.Do(t, Table(&b, width, head, rows))
-		if diff := cmp.Diff(want, b.String()); diff != "" {
-			t.Errorf("width %d (- want, + got)\n%s", width, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want, b.String()), "", width, "- want, +")
 	}
 }
 
@@ -111,9 +102,7 @@ x                y
 `
 	var b bytes.Buffer
 	must.Do(t, WrappedTable(&b, 34, []string{"SERVER", "KIND", "TARGET"}, rows))
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Errorf("- want, + got\n%s", diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, b.String()), "", "- want, +")
 }
 
 func TestProgressOnATerminalStaysOnOneLine(t *testing.T) {
@@ -125,9 +114,7 @@ func TestProgressOnATerminalStaysOnOneLine(t *testing.T) {
 	p.Done()
 	p.Done()
 	want := "\r\x1b[K██████░░░░░░░░░░░░░░░░░░ 1/4 a quarter is done" + "\r\x1b[K7" + "\r\x1b[Krow 1" + "\r\x1b[K"
-	if b.String() != want {
-		t.Errorf("output is %q, want %q", b.String(), want)
-	}
+	must.CheckEqual(t, b.String(), want)
 }
 
 func TestProgressToAFileIsOneLinePerSecond(t *testing.T) {
@@ -140,9 +127,7 @@ func TestProgressToAFileIsOneLinePerSecond(t *testing.T) {
 		}
 		p.Done()
 		want := "copy: 0/25\ncopy: 10/25\ncopy: 20/25\ncopy: 25/25\n"
-		if b.String() != want {
-			t.Errorf("output is %q, want %q", b.String(), want)
-		}
+		must.CheckEqual(t, b.String(), want)
 	})
 }
 
@@ -155,9 +140,7 @@ func TestPauseQueuesLinesUntilResume(t *testing.T) {
 	for i := range maxQueued + 2 {
 		p.Println(strconv.Itoa(i))
 	}
-	if got := b.String(); got != "before\n" {
-		t.Errorf("output while paused is %q", got)
-	}
+	must.CheckEqual(t, b.String(), "before\n", "output while paused")
 	p.Resume()
 	p.Println("after")
 	got := strings.Split(b.String(), "\n")
@@ -175,9 +158,7 @@ func TestNearestReturnsTheMostSimilarName(t *testing.T) {
 		"read_fil":   "read_file", "raed_file": "read_file", "dAd": "Add", "greet": "files__greet", "add": "Add",
 		"unrelated": "", "": "",
 	} {
-		if got := Nearest(word, names); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
-		}
+		must.CheckEqual(t, Nearest(word, names), want, word)
 	}
 }
 
@@ -185,9 +166,7 @@ func TestTextsOfTheCorpus(t *testing.T) {
 	for _, c := range corpus.Cases(t, "rules/text") {
 		text := c.Text(t)
 		for name, shown := range map[string]string{"Line": Line(text), "Block": Block(text)} {
-			if (shown == text) != (c.Want() == "unchanged") {
-				t.Errorf("%s: %s: %s is %.100q", c.Place, c.Name, name, shown)
-			}
+			must.CheckEqual(t, shown == text, c.Want() == "unchanged", c.Place, c.Name, name, shown)
 			if strings.ContainsFunc(shown, func(r rune) bool { return unicode.Is(unicode.C, r) && r != 0x200D }) {
 				t.Errorf("%s: %s: %s has control characters: %.100q", c.Place, c.Name, name, shown)
 			}

@@ -83,10 +83,7 @@ func TestRequestsOfWebPagesAreNotForwarded(t *testing.T) {
 		}
 		resp := must.Get(server.Client().Do(req))(t)
 		resp.Body.Close()
-		if resp.StatusCode != test.status {
-			t.Errorf("%s with %s %s: status %d, want %d", test.method, test.header, test.value, resp.StatusCode,
-				test.status)
-		}
+		must.CheckEqual(t, resp.StatusCode, test.status, test.method, test.header, test.value)
 	}
 }
 
@@ -168,9 +165,8 @@ func TestABodyIsForwardedAtOnce(t *testing.T) {
 	defer resp.Body.Close()
 	must.Get(io.ReadFull(resp.Body, make([]byte, 2)))(t)
 	close(first)
-	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 2 {
-		t.Errorf("%q, %v", rest, err)
-	}
+	rest := must.Get(io.ReadAll(resp.Body))(t)
+	must.CheckEqual(t, len(rest), 2, rest)
 }
 
 func TestTheServerSeesThatTheClientHasGone(t *testing.T) {
@@ -219,16 +215,12 @@ func TestTheEndpointNamesTheProxy(t *testing.T) {
 		got, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		want = strings.NewReplacer("SERVER", server.URL, "PROXY", proxy.URL).Replace(want)
-		if string(got) != want || err != nil {
-			t.Errorf("%.100q, %v\nwant %.100q", got, err, want)
-		}
+		must.CheckThat(t, string(got) == want && err == nil, "%.100q, %v\nwant %.100q", got, err, want)
 	}
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp := must.Get(c.Get(proxy.URL + "/old"))(t)
 	resp.Body.Close()
-	if got := resp.Header.Get("Location"); got != proxy.URL+"/new?a=b" {
-		t.Errorf("redirected to %s", got)
-	}
+	must.CheckEqual(t, resp.Header.Get("Location"), proxy.URL+"/new?a=b")
 }
 
 func TestAServerThatCannotBeReachedIsABadGateway(t *testing.T) {
@@ -275,9 +267,7 @@ func TestAResponseCanBeginBeforeTheEndOfTheRequest(t *testing.T) {
 	defer resp.Body.Close()
 	must.Get(io.ReadFull(resp.Body, make([]byte, len("early"))))(t)
 	close(early.received)
-	if body := <-early.body; body != "{}" {
-		t.Errorf("the server receives %q", body)
-	}
+	must.CheckEqual(t, <-early.body, "{}", "the server receives")
 }
 
 // The test binary is the server if the variable has the name of one.
@@ -361,28 +351,23 @@ func TestEachLineIsForwardedAtOnceAndUnchanged(t *testing.T) {
 	for _, lines := range []string{"{\"a\":1}\n", "\r\n", "\xff\n\n", long + "\n"} {
 		go func() { _, _ = io.WriteString(client, lines) }()
 		got := make([]byte, len(lines))
-		if _, err := io.ReadFull(answers, got); err != nil || string(got) != lines {
-			t.Fatalf("%.50q, %v, want %.50q", got, err, lines)
-		}
+		must.Do(t, must.Err(io.ReadFull(answers, got)))
+		must.That(t, string(got) == lines, "%.50q, want %.50q", got, lines)
 	}
 	go func() { // a line without an end
 		_, _ = io.WriteString(client, "[]")
 		client.Close()
 	}()
-	if rest, err := io.ReadAll(answers); err != nil || string(rest) != "[]" {
-		t.Errorf("%q, %v", rest, err)
-	}
-	if code := <-ended; code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	rest := must.Get(io.ReadAll(answers))(t)
+	must.CheckEqual(t, string(rest), "[]", rest)
+	must.CheckEqual(t, <-ended, 0, "exit code")
 	for _, side := range []recording.Side{recording.Client, recording.Server} {
 		var want []string
 		for _, line := range []string{`{"a":1}`, "\r", "\xff", long, "[]", "end"} {
 			want = append(want, string(side)+" "+line)
 		}
-		if got := reported.of(side); !slices.Equal(got, want) {
-			t.Errorf("reported %.300q", got)
-		}
+		got := reported.of(side)
+		must.CheckThat(t, slices.Equal(got, want), "reported %.300q", got)
 	}
 }
 
@@ -440,7 +425,5 @@ func TestClosedStreamsAreClosedOnTheOtherSide(t *testing.T) {
 		}
 	}
 	answers.Close()
-	if code := <-ended; code != 7 {
-		t.Errorf("exit code %d, want 7, after a failed write", code)
-	}
+	must.CheckEqual(t, <-ended, 7, "exit code")
 }

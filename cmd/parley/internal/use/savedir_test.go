@@ -45,9 +45,7 @@ func TestNamesOfFilesComeFromNamesAndTypes(t *testing.T) {
 		{"a." + strings.Repeat("y", 300), "", "a." + strings.Repeat("y", 98) + ".bin"},
 	} {
 		base, extension := fileName(c.name, c.mimeType)
-		if got := base + extension; got != c.want {
-			t.Errorf("fileName(%q, %q) = %q, want %q", c.name, c.mimeType, got, c.want)
-		}
+		must.CheckEqual(t, base+extension, c.want, c.name, c.mimeType)
 	}
 }
 
@@ -55,23 +53,18 @@ func TestSaveOverwritesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "dir")
 	d := openDir(t, path)
 	for i, want := range []string{"a.png", "a-2.png", "a-3.png"} {
-		got, err := d.save("a", "image/png", []byte{byte(i)})
-		if err != nil || got != filepath.Join(path, want) {
-			t.Errorf("Save() = %q, %v, want %s", got, err, want)
-		}
-		if data, err := os.ReadFile(got); err != nil || len(data) != 1 || data[0] != byte(i) {
-			t.Errorf("%s has %v, %v", got, data, err)
-		}
+		got := must.Get(d.save("a", "image/png", []byte{byte(i)}))(t)
+		must.CheckEqual(t, got, filepath.Join(path, want), "Save() =", want)
+		data := must.Get(os.ReadFile(got))(t)
+		must.CheckThat(t, len(data) == 1 && data[0] == byte(i), "%s has %v", got, data)
 	}
 }
 
 func TestSaveDoesNotFollowLinks(t *testing.T) {
 	path, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside.png")
 	must.Do(t, os.Symlink(outside, filepath.Join(path, "a.png")))
-	got, err := openDir(t, path).save("a", "image/png", nil)
-	if err != nil || filepath.Base(got) != "a-2.png" {
-		t.Errorf("Save() = %q, %v", got, err)
-	}
+	got := must.Get(openDir(t, path).save("a", "image/png", nil))(t)
+	must.CheckEqual(t, filepath.Base(got), "a-2.png", "Save() =", got)
 	if _, err := os.Lstat(outside); err == nil {
 		t.Error("a file outside of the directory was created")
 	}
@@ -80,7 +73,5 @@ func TestSaveDoesNotFollowLinks(t *testing.T) {
 func TestOpenRejectsFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	must.Do(t, os.WriteFile(path, nil, 0o600))
-	if _, err := openSaveDir(path); err == nil || !strings.Contains(err.Error(), "not a directory") {
-		t.Errorf("openSaveDir() = %v", err)
-	}
+	must.CheckFails(t, must.Err(openSaveDir(path)), "not a directory", "openSaveDir() =")
 }

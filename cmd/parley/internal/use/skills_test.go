@@ -90,22 +90,16 @@ func TestInstalledSkillsHaveTheirFilesAndOrigin(t *testing.T) {
 		t.Errorf("without an answer: %s, %v", out, err)
 	}
 	out, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes")
-	if err != nil {
-		t.Fatalf("%s, %v", out, err)
-	}
+	must.Do(t, err, out)
 	got := strings.Join(filesIn(t, dir), " ")
-	if want := "one one/.parley-skill.json one/SKILL.md one/scripts one/scripts/a b.sh"; got != want {
-		t.Errorf("%s", got)
-	}
+	must.CheckEqual(t, got, "one one/.parley-skill.json one/SKILL.md one/scripts one/scripts/a b.sh")
 	var about skillOrigin
 	raw, _ := os.ReadFile(filepath.Join(dir, "one", originFile))
 	if err := json.Unmarshal(raw, &about); err != nil || about.Server != url || about.URI != "skill://one/SKILL.md" {
 		t.Errorf("%s, %v", raw, err)
 	}
-	if _, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes"); err == nil ||
-		!strings.Contains(err.Error(), "exists already") {
-		t.Errorf("a second time: %v", err)
-	}
+	must.CheckFails(t, must.Err(runSkills(t, "install", url, "one", "--dir", dir, "--yes")), "exists already",
+		"a second time")
 }
 
 // A skill that a system could write elsewhere, or that is not the one of its entry, leaves nothing behind.
@@ -172,9 +166,7 @@ func TestWhatAnAbortedInstallationHasLeftDoesNotBlockTheNext(t *testing.T) {
 			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 			must.Do(t, os.WriteFile(path, []byte("left"), 0o600))
 		}
-		if out, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes"); err != nil {
-			t.Errorf("%s: %s, %v", left, out, err)
-		}
+		must.Check(t, must.Err(runSkills(t, "install", url, "one", "--dir", dir, "--yes")), left)
 		got := strings.Join(filesIn(t, dir), " ")
 		must.CheckEqual(t, strings.TrimPrefix(got, ".one.lock "), "one one/.parley-skill.json one/SKILL.md one/a.md", left)
 	}
@@ -196,24 +188,19 @@ func TestOnlyOneOfTwoInstallationsAtTheSameTimeInstalls(t *testing.T) {
 	}
 	all.Wait()
 	must.CheckEqual(t, installed.Load(), 1, "installations")
-	if got := strings.Join(filesIn(t, dir), " "); !strings.HasSuffix(got, "one/SKILL.md one/a.md") {
-		t.Errorf("files %s", got)
-	}
+	got := strings.Join(filesIn(t, dir), " ")
+	must.CheckThat(t, strings.HasSuffix(got, "one/SKILL.md one/a.md"), "files %s", got)
 }
 
 func TestVerifyReportsEachSkill(t *testing.T) {
 	files := map[string]string{"SKILL.md": skillMain, "a.md": "a"}
-	if out, err := runSkills(t, "verify", startSkills(t, files, files)); err != nil ||
-		out != "ok      skill://one/SKILL.md: 2 files\n" {
-		t.Errorf("%s, %v", out, err)
-	}
+	must.CheckEqual(t, must.Get(runSkills(t, "verify", startSkills(t, files, files)))(t),
+		"ok      skill://one/SKILL.md: 2 files\n")
 	changed := startSkills(t, files, map[string]string{"SKILL.md": skillMain, "a.md": "b"})
 	out, err := runSkills(t, "verify", changed, "-o", "json")
 	if err == nil || err.Error() != "1 of 1 skill could not be verified" ||
 		!strings.Contains(out, "its digest is not") {
 		t.Errorf("%s, %v", out, err)
 	}
-	if _, err := runSkills(t, "ls", startSkills(t, nil, nil)); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(runSkills(t, "ls", startSkills(t, nil, nil))))
 }

@@ -51,9 +51,7 @@ type greeting struct {
 func newServer() *server.Server {
 	s := &server.Server{Name: "good", Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "greet", Description: "Greet a person"},
-		func(_ context.Context, in greeting) (string, error) {
-			return "Hello, " + in.Name, nil
-		})
+		func(_ context.Context, in greeting) (string, error) { return "Hello, " + in.Name, nil })
 	return s
 }
 
@@ -82,9 +80,7 @@ func TestServersOfTheLibraryHaveNoProblems(t *testing.T) {
 			t.Errorf("%s: %v after the findings\n%s", name, err, strings.Join(findings, "\n"))
 		}
 		for _, f := range findings {
-			if !strings.HasPrefix(f, string(OK)+" ") {
-				t.Errorf("%s: %s", name, f)
-			}
+			must.CheckThat(t, strings.HasPrefix(f, string(OK)+" "), "%s: %s", name, f)
 		}
 	}
 }
@@ -222,9 +218,8 @@ func TestServersBehindAProxyAreExamined(t *testing.T) {
 		{"http://mcp.invalid/", "ok address: mcp.invalid answers through the proxy 127.0.0.1:", s},
 		{"https://mcp.invalid/", "problem address: no connection to mcp.invalid through the proxy 127.0.0.1:",
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method != http.MethodConnect || r.Host != "mcp.invalid:443" {
-					t.Errorf("the proxy receives %s %s", r.Method, r.Host)
-				}
+				must.CheckEqual(t, r.Method, http.MethodConnect)
+				must.CheckEqual(t, r.Host, "mcp.invalid:443")
 				w.WriteHeader(http.StatusBadGateway)
 			})},
 	} {
@@ -273,9 +268,7 @@ func TestServerThatNeedsASignalDoesNotExitByItself(t *testing.T) {
 	all := strings.Join(findings, "\n")
 	must.CheckContains(t, all, "warning process: does not exit within 300ms after its standard input was closed; it "+
 		"ended after SIGTERM")
-	if strings.Contains(all, "ok process: exits") {
-		t.Error(all)
-	}
+	must.CheckThat(t, !strings.Contains(all, "ok process: exits"), "%v", all)
 }
 
 func TestFaultsOfACommandAreFound(t *testing.T) {
@@ -289,8 +282,6 @@ func TestFaultsOfACommandAreFound(t *testing.T) {
 		"ok process: serves on after an invalid line",
 		"warning process: does not exit within 300ms after its standard input was closed",
 	} {
-		if !strings.Contains(all, want) {
-			t.Errorf("no finding %q in\n%s", want, all)
-		}
+		must.CheckContains(t, all, want, "no finding")
 	}
 }

@@ -73,9 +73,7 @@ func (s *tokenServer) serve(w http.ResponseWriter, r *http.Request) {
 
 // sign returns a token.
 func sign(t *testing.T, key *ecdsa.PrivateKey, header, claims map[string]any) string {
-	part := func(v any) string {
-		return base64.RawURLEncoding.EncodeToString(must.Get(json.Marshal(v))(t))
-	}
+	part := func(v any) string { return base64.RawURLEncoding.EncodeToString(must.Get(json.Marshal(v))(t)) }
 	signed := part(header) + "." + part(claims)
 	digest := sha256.Sum256([]byte(signed))
 	r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])
@@ -198,9 +196,7 @@ func TestEachCheckOfATokenHasItsResult(t *testing.T) {
 		e.ExplainToken(t.Context())
 		text := strings.Join(findings, "\n")
 		for _, want := range tc.want {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %q in\n%s", name, want, text)
-			}
+			must.CheckContains(t, text, want, name)
 		}
 		verdict := "ok token: the server accepts the token"
 		if !s.accepts {
@@ -211,9 +207,7 @@ func TestEachCheckOfATokenHasItsResult(t *testing.T) {
 			t.Errorf("%s: %s", name, text)
 		}
 		for _, secret := range strings.Split(token, ".") {
-			if strings.Contains(text, secret) {
-				t.Errorf("%s: a part of the token is shown: %s", name, text)
-			}
+			must.CheckThat(t, !strings.Contains(text, secret), "%s: a part of the token is shown: %s", name, text)
 		}
 	}
 }

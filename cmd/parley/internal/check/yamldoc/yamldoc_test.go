@@ -53,9 +53,7 @@ func TestInvalidDocumentIsAnErrorWithItsPosition(t *testing.T) {
 	} {
 		_, err := Parse("f", []byte(text))
 		if want == "" {
-			if err != nil {
-				t.Errorf("%q: %v", text, err)
-			}
+			must.Check(t, err, text)
 		} else if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
@@ -69,9 +67,7 @@ func TestAliasesCannotMultiplyADocumentWithoutBound(t *testing.T) {
 		before := string(next[0] - 1)
 		b.WriteString("a" + next + ": &a" + next + " [" + strings.Repeat("*a"+before+", ", 9) + "*a" + before + "]\n")
 	}
-	if _, err := Parse("f", []byte(b.String())); err == nil || !strings.Contains(err.Error(), "too large") {
-		t.Errorf("got %v", err)
-	}
+	must.CheckFails(t, must.Err(Parse("f", []byte(b.String()))), "too large")
 }
 
 func TestMistakesHaveTheirPosition(t *testing.T) {
@@ -85,9 +81,7 @@ f:5:6: tests/2/with/a: expected a value, got nothing; it is required`
 	if err := d.Decode(s, new(any)); err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
-	if got := d.Line("/tests/2/call"); got != 4 {
-		t.Errorf("line %d", got)
-	}
+	must.CheckEqual(t, d.Line("/tests/2/call"), 4)
 	d, err = Parse("f", []byte("{}"))
 	must.Do(t, err)
 	if err := d.Decode(s, new(any)); err == nil ||

@@ -65,9 +65,8 @@ func save(t *testing.T, s *Store, value string) {
 
 func load(t *testing.T, s *Store, want string) {
 	t.Helper()
-	if got, err := s.Load(t.Context(), "server x"); err != nil || string(got) != want {
-		t.Fatalf("Load() = %q, %v, want %q", got, err, want)
-	}
+	got := must.Get(s.Load(t.Context(), "server x"))(t)
+	must.Equal(t, string(got), want, "Load() =", got)
 }
 
 func TestKeyIsStoredInTheKeyring(t *testing.T) {
@@ -77,9 +76,7 @@ func TestKeyIsStoredInTheKeyring(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, keyFile)); err == nil {
 		t.Error("a key file was created")
 	}
-	if location := New(dir, r).Location(); !strings.Contains(location, "keyring") {
-		t.Errorf("Location() = %q, want the keyring", location)
-	}
+	must.CheckContains(t, New(dir, r).Location(), "keyring", "Location() =")
 	checkPrivate(t, dir)
 
 	for name, other := range map[string]*ring{"empty": {}, "locked": {err: errors.New("locked")}} {
@@ -87,9 +84,8 @@ func TestKeyIsStoredInTheKeyring(t *testing.T) {
 			!strings.Contains(err.Error(), "keyring") {
 			t.Errorf("Load with the keyring %s: %v", name, err)
 		}
-		if err := New(dir, other).Save(t.Context(), "server y", []byte("x")); err == nil {
-			t.Errorf("Save with the keyring %s replaced the tokens file", name)
-		}
+		err := New(dir, other).Save(t.Context(), "server y", []byte("x"))
+		must.CheckThat(t, err != nil, "Save with the keyring %s replaced the tokens file", name)
 	}
 	load(t, New(dir, r), "planted secret")
 }
@@ -101,18 +97,14 @@ func TestKeyIsStoredInAFileWithoutAKeyring(t *testing.T) {
 			save(t, New(dir, r), "planted secret")
 			load(t, New(dir, nil), "planted secret")
 			load(t, New(dir, &ring{}), "planted secret") // the key file has priority
-			if location := New(dir, r).Location(); !strings.Contains(location, filepath.Join(dir, keyFile)) {
-				t.Errorf("Location() = %q, want the key file", location)
-			}
+			must.CheckContains(t, New(dir, r).Location(), filepath.Join(dir, keyFile), "Location() =")
 			checkPrivate(t, dir)
 			if runtime.GOOS == "windows" {
 				return
 			}
 			must.Do(t, os.Chmod(filepath.Join(dir, keyFile), 0o644))
-			if _, err := New(dir, r).Load(t.Context(), "server x"); err == nil ||
-				!strings.Contains(err.Error(), "chmod 600") {
-				t.Errorf("error for a key file that others can read: %v", err)
-			}
+			must.CheckFails(t, must.Err(New(dir, r).Load(t.Context(), "server x")), "chmod 600",
+				"error for a key file that others can read")
 		})
 	}
 }
@@ -152,14 +144,11 @@ func TestConcurrentFirstSavesCreateOneKey(t *testing.T) {
 		dir := t.TempDir()
 		var group sync.WaitGroup
 		for n := range 8 {
-			group.Go(func() {
-				must.Check(t, New(dir, r).Save(t.Context(), strings.Repeat("k", n+1), []byte("x")))
-			})
+			group.Go(func() { must.Check(t, New(dir, r).Save(t.Context(), strings.Repeat("k", n+1), []byte("x"))) })
 		}
 		group.Wait()
-		if keys, err := New(dir, r).Keys(t.Context()); err != nil || len(keys) != 8 {
-			t.Errorf("%s: Keys() = %q, %v, want 8", name, keys, err)
-		}
+		keys := must.Get(New(dir, r).Keys(t.Context()))(t)
+		must.CheckEqual(t, len(keys), 8, name, "Keys() =", keys)
 	}
 }
 
@@ -178,14 +167,11 @@ func TestKeyringIsUsedOnlyWithinASession(t *testing.T) {
 		{"linux", map[string]string{"XDG_RUNTIME_DIR": dir}, true},
 		{"freebsd", map[string]string{"XDG_RUNTIME_DIR": dir + "x"}, false},
 	} {
-		if got := hasSession(test.goos, func(name string) string { return test.env[name] }); got != test.want {
-			t.Errorf("hasSession(%s, %v) = %t", test.goos, test.env, got)
-		}
+		must.CheckEqual(t, hasSession(test.goos, func(name string) string { return test.env[name] }), test.want,
+			test.goos, test.env)
 	}
 	t.Setenv("PARLEY_NO_KEYRING", "1")
-	if System() != nil {
-		t.Error("System() returned a keyring although PARLEY_NO_KEYRING is set")
-	}
+	must.CheckThat(t, System() == nil, "System() returned a keyring although PARLEY_NO_KEYRING is set")
 }
 
 func TestSystemKeyringReportsMissingSecrets(t *testing.T) {
@@ -194,9 +180,7 @@ func TestSystemKeyringReportsMissingSecrets(t *testing.T) {
 		t.Errorf("Get() = %q, %v", secret, err)
 	}
 	must.Do(t, (system{}).Set("x", "planted"))
-	if secret, err := (system{}).Get("x"); err != nil || secret != "planted" {
-		t.Errorf("Get() = %q, %v", secret, err)
-	}
+	must.CheckEqual(t, must.Get((system{}).Get("x"))(t), "planted", "Get() =")
 	keyring.MockInitWithError(errors.New("locked"))
 	if _, err := (system{}).Get("x"); err == nil || errors.Is(err, keyring.ErrNotFound) {
 		t.Errorf("Get() with a locked keyring: %v", err)

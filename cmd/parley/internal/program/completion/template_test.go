@@ -3,6 +3,8 @@ package completion
 import (
 	"reflect"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestTemplatesAreSplitAtTheirVariables(t *testing.T) {
@@ -15,9 +17,8 @@ func TestTemplatesAreSplitAtTheirVariables(t *testing.T) {
 		"a://{x":              {{literal: "a://"}},
 		"":                    {{}},
 	} {
-		if got := splitTemplate(template); !reflect.DeepEqual(got, want) {
-			t.Errorf("splitTemplate(%q) = %q, want %q", template, got, want)
-		}
+		got := splitTemplate(template)
+		must.CheckThat(t, reflect.DeepEqual(got, want), "splitTemplate(%q) = %q, want %q", template, got, want)
 	}
 }
 

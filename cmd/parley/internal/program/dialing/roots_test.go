@@ -12,16 +12,12 @@ import (
 
 func TestRootOfReturnsAFileURI(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "my project")
-	if _, err := RootOf(dir); err == nil || !strings.Contains(err.Error(), "no such file or directory") {
-		t.Errorf("error for a missing directory: %v", err)
-	}
+	must.CheckFails(t, must.Err(RootOf(dir)), "no such file or directory", "error for a missing directory")
 	root, err := RootOf(".")
 	if err != nil || !strings.HasPrefix(root.URI, "file:///") || root.Name == "." || root.Name == "" {
 		t.Errorf("rootOf(.) = %+v, %v", root, err)
 	}
-	if _, err := RootOf("roots_test.go"); err == nil || !strings.Contains(err.Error(), "must be a directory") {
-		t.Errorf("error for a file: %v", err)
-	}
+	must.CheckFails(t, must.Err(RootOf("roots_test.go")), "must be a directory", "error for a file")
 }
 
 func TestRootsOfAServerAreItsDirectories(t *testing.T) {

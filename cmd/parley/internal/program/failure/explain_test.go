@@ -106,9 +106,7 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 		{fmt.Errorf("GET https://login.example.com/token: %w", lookup),
 			"GET https://login.example.com/token: dial tcp: lookup example.com: no such host; check the host name"},
 	} {
-		if got := Explain(c.err); got != c.want {
-			t.Errorf("explain(%v)\n= %s\nwant %s", c.err, got, c.want)
-		}
+		must.CheckEqual(t, Explain(c.err), c.want, c.err)
 	}
 }
 
@@ -128,9 +126,7 @@ func TestRejectedCredentialsHaveTheirExitCode(t *testing.T) {
 		{Unreachable(status(http.StatusNotFound)), ExitUnreachable},
 		{status(http.StatusProxyAuthRequired), ExitOther},
 	} {
-		if got := Code(t.Context(), c.err); got != c.want {
-			t.Errorf("exit code of %v is %d, want %d", c.err, got, c.want)
-		}
+		must.CheckEqual(t, Code(t.Context(), c.err), c.want, "exit code", c.err)
 	}
 }
 
@@ -172,9 +168,8 @@ func TestWhatAConfinedProgramWasDeniedNamesTheSetting(t *testing.T) {
 			t.Errorf("%q: %s", stderr, text)
 		}
 	}
-	if text := explain("command node", 1, "EACCES: permission denied, open '/a'"); strings.Contains(text, "confine") {
-		t.Errorf("a program that is not confined: %s", text)
-	}
+	text := explain("command node", 1, "EACCES: permission denied, open '/a'")
+	must.CheckThat(t, !strings.Contains(text, "confine"), "a program that is not confined: %s", text)
 	const failed = "parley: confine: the kernel has no Landlock; use another\n"
 	if got, want := explain(self, confine.ExitCode, failed),
 		"cannot start the server: the kernel has no Landlock; use another"; got != want {

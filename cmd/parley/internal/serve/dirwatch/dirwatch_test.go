@@ -64,9 +64,7 @@ func (w *watched) check(t *testing.T, want ...string) {
 	for len(w.changes) > 0 {
 		got = append(got, <-w.changes)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("reported %q, want %q", got, want)
-	}
+	must.CheckThat(t, slices.Equal(got, want), "reported %q, want %q", got, want)
 }
 
 func TestChangesOfADirectoryAreReported(t *testing.T) {
@@ -256,9 +254,7 @@ func TestChangesOfFilesAreReported(t *testing.T) {
 					t.Errorf("%s: change %d is not reported", name, i)
 				}
 				look()
-				if len(changed) > 0 {
-					t.Errorf("%s: change %d is reported twice", name, i)
-				}
+				must.CheckThat(t, len(changed) == 0, "%s: change %d is reported twice", name, i)
 				if i+1 < len(c.changes) {
 					c.changes[i+1](dir)
 				}
@@ -277,9 +273,7 @@ func TestAFileIsReportedWhenItStaysAsItIs(t *testing.T) {
 			put(t, path, strings.Repeat("x", i))
 			time.Sleep(500 * time.Millisecond)
 			synctest.Wait()
-			if len(changed) > 0 {
-				t.Errorf("reported after part %d", i)
-			}
+			must.CheckThat(t, len(changed) == 0, "reported after part %d", i)
 		}
 		look()
 		must.CheckEqual(t, len(changed), 1, "reports")

@@ -63,9 +63,7 @@ func (s *served) serial(t *testing.T) (serial int64, version int, reused bool) {
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
 	resp := must.Get(s.client.Do(r))(t)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("status %s", resp.Status)
-	}
+	must.CheckEqual(t, resp.StatusCode, http.StatusOK, resp.Status)
 	return resp.TLS.PeerCertificates[0].SerialNumber.Int64(), resp.ProtoMajor, reused
 }
 
@@ -74,9 +72,7 @@ func TestRenewedCertificatesAreServedToNewConnections(t *testing.T) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, 1, cert, key)
 	s := must.Get(serveWith(t, new(Flags), "--tls-cert", cert, "--tls-key", key))(t)
-	if !strings.HasPrefix(s.url, "https://") {
-		t.Fatalf("printed %s", s.output)
-	}
+	must.That(t, strings.HasPrefix(s.url, "https://"), "printed %s", s.output)
 	insecure := func() *http.Transport { // the test compares the certificates
 		return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	}
@@ -85,8 +81,7 @@ func TestRenewedCertificatesAreServedToNewConnections(t *testing.T) {
 		t.Helper()
 		if serial, version, reused := s.serial(t); serial != want || version != 2 || reused != wantReused {
 			t.Errorf("%s: certificate %d over HTTP/%d, old connection: %v; want certificate %d, %v", when, serial,
-				version,
-				reused, want, wantReused)
+				version, reused, want, wantReused)
 		}
 	}
 	fresh := &served{s.url, s.output, s.flags, &http.Client{Transport: insecure()}}
@@ -106,18 +101,14 @@ func TestRenewedCertificatesAreServedToNewConnections(t *testing.T) {
 
 	writeCertificate(t, 3, cert, "") // its key is missing
 	for range 3 {
-		if serial := renewed(); serial != 2 {
-			t.Errorf("certificate %d after a renewal that failed", serial)
-		}
+		must.CheckEqual(t, renewed(), 2, "after a renewal that failed")
 	}
 	if out := s.output.String(); strings.Count(out, "the previous certificate stays in use") != 1 ||
 		!strings.Contains(out, "private key does not match") {
 		t.Errorf("printed %s", out)
 	}
 	writeCertificate(t, 4, cert, key)
-	if serial := renewed(); serial != 4 {
-		t.Errorf("certificate %d after a correct renewal", serial)
-	}
+	must.CheckEqual(t, renewed(), 4, "after a correct renewal")
 	must.Do(t, os.Remove(key))
 	if serial := renewed(); serial != 4 || !strings.Contains(s.output.String(), "cannot read the key") {
 		t.Errorf("certificate %d without its key: %s", serial, s.output)
@@ -135,9 +126,7 @@ func TestTLSIsRequiredAndAtLeast12(t *testing.T) {
 		tls.VersionTLS13: true} {
 		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MinVersion: version,
 			MaxVersion: version})
-		if (err == nil) != want {
-			t.Errorf("version %x: %v", version, err)
-		}
+		must.CheckThat(t, (err == nil) == want, "version %x: %v", version, err)
 		if err == nil {
 			conn.Close()
 		}

@@ -39,9 +39,7 @@ func TestLimitFlagsSetTheRatesOfTheServer(t *testing.T) {
 		must.Do(t, cmd.ParseFlags(args[:]))
 		s := &server.Server{}
 		flags.Limit(s)
-		if s.Limits != want {
-			t.Errorf("%q: %+v, want %+v", args, s.Limits, want)
-		}
+		must.CheckEqual(t, s.Limits, want, args)
 	}
 }
 
@@ -56,13 +54,10 @@ func TestForwardedRequestsAreNotOfTheLocalUser(t *testing.T) {
 			r.Header.Set(header, "")
 		}
 		var user bool
-		ofLocalUser(http.HandlerFunc(func(_ http.ResponseWriter,
-			r *http.Request) {
+		ofLocalUser(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			user = IsLocalUser(r.Context())
 		})).ServeHTTP(nil, r)
-		if user != local {
-			t.Errorf("with the header %q: %v", header, user)
-		}
+		must.CheckEqual(t, user, local, header)
 	}
 }
 
@@ -103,9 +98,7 @@ func TestTraceDoesNotDelayEvents(t *testing.T) {
 		lines = append(lines, arrow+" "+message)
 	}
 	want := []string{`← {"method":"\u001b[31m"}`, `→ {"n":1}`, `→ {"n":2}`}
-	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
-		t.Errorf("trace:\n%s\nwant\n%s", traced.String(), strings.Join(want, "\n"))
-	}
+	must.CheckEqual(t, strings.Join(lines, "\n"), strings.Join(want, "\n"), traced.String())
 }
 
 func TestStatusTellsWhichServersHaveOneClientPerCaller(t *testing.T) {
@@ -116,9 +109,8 @@ func TestStatusTellsWhichServersHaveOneClientPerCaller(t *testing.T) {
 		if want {
 			status.Sharing = host.SharingSession
 		}
-		if text := p.summary(status); strings.Contains(text, "one client per caller") != want {
-			t.Errorf("%v: %s", want, text)
-		}
+		text := p.summary(status)
+		must.CheckEqual(t, strings.Contains(text, "one client per caller"), want, text)
 	}
 }
 
@@ -201,17 +193,13 @@ func TestStoreFlagsExplainErrors(t *testing.T) {
 		if text := failure.Explain(err); !strings.Contains(text, c.want) || strings.Contains(text, "s3cr3t") {
 			t.Errorf("%s: %q, want a text with %q and without the password", c.url, text, c.want)
 		}
-		if code := failure.Code(context.Background(), err); code != c.code {
-			t.Errorf("%s: exit code %d, want %d: %v", c.url, code, c.code, err)
-		}
+		must.CheckEqual(t, failure.Code(context.Background(), err), c.code, c.url, "exit code", err)
 	}
 }
 
 func TestProgramsHavePrefixesOfTheirOwn(t *testing.T) {
 	for name, want := range map[string]string{"parley-files": "parley:parley-files:", "a{b}": "parley:a_b_:"} {
-		if got := prefixOf(name); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		must.CheckEqual(t, prefixOf(name), want, name)
 	}
 }
 
@@ -292,9 +280,7 @@ func TestReadinessNamesWhatTheStoreDoesNotDo(t *testing.T) {
 			t.Errorf("%d %s, want %s", status, got, body)
 		}
 		report := r.report(t.Context())
-		if text := report.Text(); !strings.Contains(text, "store: incomplete\nstore: cannot ") {
-			t.Errorf("parley ready prints %q", text)
-		}
+		must.CheckContains(t, report.Text(), "store: incomplete\nstore: cannot ", "parley ready prints")
 	}
 }
 
@@ -306,9 +292,7 @@ func TestTheStoreIsAskedOnceASecond(t *testing.T) {
 		for range 100 {
 			readyz(r)
 		}
-		if n := kv.asked.Load(); n != 1 {
-			t.Errorf("asked %d times", n)
-		}
+		must.CheckEqual(t, kv.asked.Load(), 1)
 		time.Sleep(2 * time.Second)
 		kv.get = func(context.Context) error { return errors.New("gone") }
 		if status, _ := readyz(r); status != http.StatusServiceUnavailable || kv.asked.Load() != 2 {

@@ -59,9 +59,7 @@ func serveServer(t *testing.T, s *server.Server, flags *Flags, args ...string) (
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-ended)
 	})
 	at := regexp.MustCompile(`https?://127\.0\.0\.1:\d+`).FindString(output.String())
 	return &served{at, output, flags, client}, nil
@@ -155,16 +153,11 @@ func TestThePublicURLIsPrintedServedAndAnnounced(t *testing.T) {
 	s, err := serveWith(t, new(Flags), "--public-url", "https://mcp.example.com/base/", "--auth",
 		"issuer=https://login.example.com")
 	must.Do(t, err)
-	if out := s.output.String(); !strings.Contains(out,
-		"  https://mcp.example.com/base\n\n  Listening on http://127.0.0.1:") {
-		t.Errorf("printed %s", out)
-	}
+	must.CheckContains(t, s.output.String(), "  https://mcp.example.com/base\n\n  Listening on http://127.0.0.1:")
 	for path, status := range map[string]int{"/base": 401, "/base/": 401, "/mcp": 401, "/mcp/": 401, "/": 404,
 		"/other": 404, "/bases": 404} {
 		resp, body := s.request(t, "POST", s.url+path, initialize, "Host", "mcp.example.com")
-		if resp.StatusCode != status {
-			t.Errorf("%s: %s %s, want %d", path, resp.Status, body, status)
-		}
+		must.CheckEqual(t, resp.StatusCode, status, path, resp.Status, body)
 		if challenge := resp.Header.Get("WWW-Authenticate"); status == 401 &&
 			!strings.Contains(challenge, `"https://mcp.example.com/.well-known/oauth-protected-resource/base"`) {
 			t.Errorf("%s: %s", path, challenge)
@@ -173,9 +166,7 @@ func TestThePublicURLIsPrintedServedAndAnnounced(t *testing.T) {
 	for path, want := range map[string]string{"": resource, "/base": resource, "/base/": resource, "/mcp": "404"} {
 		resp, body := s.request(t, "GET", s.url+"/.well-known/oauth-protected-resource"+path, "", "Host",
 			"mcp.example.com")
-		if !strings.Contains(resp.Status+body, want) {
-			t.Errorf("metadata of %q: %s %s, want %s", path, resp.Status, body, want)
-		}
+		must.CheckContains(t, resp.Status+body, want, path, resp.Status, body)
 	}
 }
 
@@ -211,8 +202,7 @@ func TestPathsOfTheEndpointAndOfToolsets(t *testing.T) {
 		for path, want := range paths {
 			got := ""
 			r := httptest.NewRequest("POST", path, nil)
-			flags.handler(http.HandlerFunc(func(_ http.ResponseWriter,
-				r *http.Request) {
+			flags.handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				got = r.URL.Path
 			})).ServeHTTP(httptest.NewRecorder(), r)
 			if got != want || r.URL.Path != path {
@@ -282,9 +272,7 @@ func TestNoPathRedirectsToItself(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--public-url", "http://mcp.example.com/tools"},
 		{"--public-url", "http://mcp.example.com"}, {"--public-url", "http://mcp.example.com/login-of-tools"}} {
 		var served []string
-		login := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			served = append(served, r.URL.Path)
-		})
+		login := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { served = append(served, r.URL.Path) })
 		s := must.Get(serveWith(t, &Flags{Login: login}, flags...))(t)
 		for _, path := range []string{"/login", "/login/", "/login/start/notes", "/login/start/notes/"} {
 			request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil))(t)

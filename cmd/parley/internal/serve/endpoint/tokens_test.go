@@ -156,9 +156,7 @@ func TestTheCommandLineOfEachProvider(t *testing.T) {
 		for token, status := range map[string]int{access: 200, i.token(t, tc.path, idType, tc.id): 401} {
 			resp, body := s.request(t, "POST", s.url+Path, initialize, "Host", "mcp.example.com", "Authorization",
 				"Bearer "+token)
-			if resp.StatusCode != status {
-				t.Errorf("%s: %s %s, want %d", flags, resp.Status, body, status)
-			}
+			must.CheckEqual(t, resp.StatusCode, status, flags, resp.Status, body)
 		}
 	}
 }
@@ -205,21 +203,14 @@ func TestSettingsOfTokensAreChecked(t *testing.T) {
 		issuer + "--auth introspect=http://b.example/i":                                  "must begin with https://",
 		issuer + "--auth resource=api://mcp":                                             "add --auth audience=NAME",
 	} {
-		_, err := serveWith(t, new(Flags), strings.Fields(flags)...)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", flags, err, want)
-		}
+		must.CheckFails(t, must.Err(serveWith(t, new(Flags), strings.Fields(flags)...)), want, flags)
 	}
 	for word, want := range map[string]string{"profile=": "requires a value", "audiance=x": "audience=NAME"} {
-		if err := new(AuthFlag).Set(word); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", word, err)
-		}
+		must.CheckFails(t, new(AuthFlag).Set(word), want, word)
 	}
 	f := new(AuthFlag)
 	must.Do(t, f.Set("profile=okta"))
-	if err := f.Set("profile=auth0"); err == nil || !strings.Contains(err.Error(), "duplicate profile") {
-		t.Error(err)
-	}
+	must.CheckFails(t, f.Set("profile=auth0"), "duplicate profile")
 }
 
 // Clients of Entra request api://ID/NAME, and its tokens have NAME.

@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,9 +48,7 @@ func saved(t *testing.T, f *lock.File) (*lock.File, string) {
 	must.Do(t, f.Create(t.Context(), path))
 	text := must.Get(os.ReadFile(path))(t)
 	again, err := lock.Load(path)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	must.Do(t, err, text)
 	return again, string(text)
 }
 
@@ -77,9 +74,7 @@ func TestFileIsSortedAndStable(t *testing.T) {
 	}
 	for _, d := range []host.Definition{tool("write", `,"x":"<é\u2028>"`), prompt("hint"), resource("file:///a"),
 		skill("skill://a/SKILL.md"), instructions("Be careful.\nNow.")} {
-		if err := again.Check(d, []string{"--config", "mcp.json"}); err != nil {
-			t.Errorf("%s: %v", &d, err)
-		}
+		must.Check(t, again.Check(d, []string{"--config", "mcp.json"}), &d)
 	}
 }
 
@@ -128,9 +123,7 @@ func TestAcceptOfANameKeepsTheOthers(t *testing.T) {
 		t.Error("Accept of all must accept a and remove c")
 	}
 	f.Accept("files", "", nil)
-	if len(f.Servers) != 0 {
-		t.Errorf("servers: %v", f.Servers)
-	}
+	must.CheckEqual(t, len(f.Servers), 0, f.Servers)
 }
 
 func TestCompareFindsChangedNewRenamedAndRemoved(t *testing.T) {
@@ -156,9 +149,7 @@ func TestCompareFindsChangedNewRenamedAndRemoved(t *testing.T) {
 			t.Fatalf("changes (- want, + got):\n%s", cmp.Diff(want, got))
 		}
 	}
-	if len(got) != len(want) {
-		t.Errorf("changes: %q", got)
-	}
+	must.CheckEqual(t, len(got), len(want), got)
 }
 
 func TestDigestIsOfWhatWasAcceptedAndOfWhatIsThere(t *testing.T) {
@@ -168,16 +159,13 @@ func TestDigestIsOfWhatWasAcceptedAndOfWhatIsThere(t *testing.T) {
 		return lock.Digest(f.Compare("files", []host.Definition{current}))
 	}
 	one := digest(tool("read", ""), tool("read", `,"y":1`))
-	if again := digest(tool("read", ""), tool("read", `,"y":1`)); again != one || len(one) != len("sha256:")+64 {
-		t.Errorf("digests %s and %s", one, again)
-	}
+	again := digest(tool("read", ""), tool("read", `,"y":1`))
+	must.CheckThat(t, again == one && len(one) == len("sha256:")+64, "digests %s and %s", one, again)
 	for _, other := range []string{
 		digest(tool("read", ""), tool("read", `,"y":2`)), digest(tool("read", `,"y":2`), tool("read", `,"y":1`)),
 		digest(tool("write", ""), tool("read", `,"y":1`)), lock.Digest(nil),
 	} {
-		if other == one {
-			t.Error("other changes have the same digest")
-		}
+		must.CheckThat(t, other != one, "other changes have the same digest")
 	}
 }
 
@@ -200,9 +188,7 @@ func TestFilesThatAreNotValidAreErrors(t *testing.T) {
 			t.Errorf("%v, want %s", err, name)
 		}
 	}
-	if _, err := lock.Load(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("missing file: %v", err)
-	}
+	must.CheckIs(t, must.Err(lock.Load(filepath.Join(t.TempDir(), "missing"))), os.ErrNotExist, "missing file")
 }
 
 func TestServersThatAreAcceptedAtTheSameTimeAreAllInTheFile(t *testing.T) {

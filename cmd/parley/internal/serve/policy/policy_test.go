@@ -76,10 +76,8 @@ func TestConditionsUseTheRequest(t *testing.T) {
 			t.Errorf("%s: %v", when, err)
 			continue
 		}
-		d, err := rules.Decide(t.Context(), request(t, arguments))
-		if err != nil || (d.Action == host.Allow) != want {
-			t.Errorf("%s: %v, %v; want %v", when, d.Action, err, want)
-		}
+		d := must.Get(rules.Decide(t.Context(), request(t, arguments)))(t)
+		must.CheckEqual(t, d.Action == host.Allow, want, when, d.Action)
 	}
 }
 
@@ -135,9 +133,7 @@ func TestErrorsOfAPolicyNameLineAndRule(t *testing.T) {
 			`positive duration`,
 		`{"policy":[]}`: `policy must be an object`,
 	} {
-		if _, err := compile(t, text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\n%v\nwant %s", text, err, want)
-		}
+		must.CheckFails(t, must.Err(compile(t, text)), want, text)
 	}
 }
 
@@ -146,12 +142,8 @@ func TestVersionOfAPolicyWithoutOneIsADigest(t *testing.T) {
 		rules := must.Get(compile(t, text))(t)
 		return rules.Version
 	}
-	if v := version(`{"policy":{"version":"7","default":"deny"}}`); v != "7" {
-		t.Errorf("version %q", v)
-	}
-	if v := version(`{"policy":{"version":7,"default":"deny"}}`); v != "7" {
-		t.Errorf("version %q", v)
-	}
+	must.CheckEqual(t, version(`{"policy":{"version":"7","default":"deny"}}`), "7")
+	must.CheckEqual(t, version(`{"policy":{"version":7,"default":"deny"}}`), "7")
 	a, b := version(`{"policy":{"default":"deny"}}`), version(`{"policy":{"default":"ask"}}`)
 	if a == b || len(a) != 12 || a != version(`{"mcpServers":{},"policy":{"default":"deny"}}`) {
 		t.Errorf("versions %q and %q", a, b)
@@ -171,9 +163,7 @@ func TestConditionsWithoutArgumentsDecideLists(t *testing.T) {
 	} {
 		quoted, _ := json.Marshal(when)
 		rules, err := compile(t, `{"policy":{"default":"deny","rules":[{"when":`+string(quoted)+`,"action":"allow"}]}}`)
-		if err != nil || rules.Rules[0].WhenForLists != want {
-			t.Errorf("%s: %v, %v", when, rules.Rules, err)
-		}
+		must.CheckThat(t, err == nil && rules.Rules[0].WhenForLists == want, "%s: %v, %v", when, rules.Rules, err)
 	}
 }
 
@@ -252,9 +242,8 @@ func TestRulesOfAFileNameGroups(t *testing.T) {
 		r := request(t, `{}`)
 		r.Caller.Claims = json.RawMessage(claims)
 		d, err := rules.Decide(t.Context(), r)
-		if got := fmt.Sprint(d.Action, " ", d.Group, " ", d.Claims); err != nil || got != want {
-			t.Errorf("%s: %s, %v, want %s", claims, got, err, want)
-		}
+		got := fmt.Sprint(d.Action, " ", d.Group, " ", d.Claims)
+		must.CheckThat(t, err == nil && got == want, "%s: %s, %v, want %s", claims, got, err, want)
 	}
 	for text, want := range map[string]string{
 		`"rules":[{"group":"","action":"deny"}]`:       "policy.rules[0].group must not be empty",
@@ -265,10 +254,7 @@ func TestRulesOfAFileNameGroups(t *testing.T) {
 		`"rules":[{"groups":["a"],"action":"deny"}]`:   "policy.rules[0].groups is unknown",
 		`"groupsFrom":[]`:                              "policy.groupsFrom must not be empty",
 	} {
-		if _, err := compile(t, `{"policy":{"default":"deny",`+text+`}}`); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
+		must.CheckFails(t, must.Err(compile(t, `{"policy":{"default":"deny",`+text+`}}`)), want, text)
 	}
 }
 
@@ -298,8 +284,6 @@ func TestRulesMatchRequestsOfServers(t *testing.T) {
 	} {
 		r := request(t, c.arguments)
 		r.Method, r.Kind, r.Name, r.Tool, r.Arguments = c.method, c.kind, "", nil, json.RawMessage(c.arguments)
-		if got, err := rules.Decide(t.Context(), r); err != nil || got.Action != c.want {
-			t.Errorf("%s %s: %v, %v, want %v", c.method, c.arguments, got.Action, err, c.want)
-		}
+		must.CheckEqual(t, must.Get(rules.Decide(t.Context(), r))(t).Action, c.want, c.method, c.arguments)
 	}
 }

@@ -52,13 +52,10 @@ func TestHookReceivesTheEvent(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	r := newRequest(t)
-	if err := c.Request(t.Context(), h, r); err != nil || string(r.Arguments) != `{"a":1}` {
-		t.Errorf("%v, arguments %s", err, r.Arguments)
-	}
-	if result, err := c.Response(t.Context(), h, r, json.RawMessage(`{"content":[]}`)); err != nil ||
-		string(result) != `{"content":[]}` {
-		t.Errorf("%s, %v", result, err)
-	}
+	err := c.Request(t.Context(), h, r)
+	must.CheckThat(t, err == nil && string(r.Arguments) == `{"a":1}`, "%v, arguments %s", err, r.Arguments)
+	result := must.Get(c.Response(t.Context(), h, r, json.RawMessage(`{"content":[]}`)))(t)
+	must.CheckEqual(t, string(result), `{"content":[]}`, result)
 	const who = `"caller":{"issuer":"https://as.example","subject":"ada","client":"editor","scopes":["x"]}}`
 	want := []string{
 		`POST k application/json {"event":"request","server":"files","method":"tools/call","kind":"tool",` +
@@ -75,22 +72,17 @@ func TestHookReceivesTheEvent(t *testing.T) {
 	h.Matches = func(*host.Request) bool { return false }
 	_ = c.Request(t.Context(), h, r)
 	_, _ = c.Response(t.Context(), h, r, nil)
-	if len(got) != 2 {
-		t.Error("the hook was called")
-	}
+	must.CheckEqual(t, len(got), 2, "the hook was called")
 }
 
 func TestHookChangesAndRejects(t *testing.T) {
 	c, h := serve(t, respond(200, "application/json; charset=utf-8", `{"action":"allow","arguments":{"b":2}}`))
 	r := newRequest(t)
-	if err := c.Request(t.Context(), h, r); err != nil || string(r.Arguments) != `{"b":2}` {
-		t.Errorf("%v, arguments %s", err, r.Arguments)
-	}
+	err := c.Request(t.Context(), h, r)
+	must.CheckThat(t, err == nil && string(r.Arguments) == `{"b":2}`, "%v, arguments %s", err, r.Arguments)
 	c, h = serve(t, respond(200, "application/json", `{"action":"allow","result":{"content":[]}}`))
-	if result, err := c.Response(t.Context(), h, r, json.RawMessage(`{}`)); err != nil ||
-		string(result) != `{"content":[]}` {
-		t.Errorf("%s, %v", result, err)
-	}
+	result := must.Get(c.Response(t.Context(), h, r, json.RawMessage(`{}`)))(t)
+	must.CheckEqual(t, string(result), `{"content":[]}`, result)
 	c, h = serve(t, respond(200, "application/json", `{"action":"deny","reason":"not today"}`))
 	if err := c.Request(t.Context(), h, r); err == nil || err.Error() != "not today" {
 		t.Errorf("%v", err)
@@ -130,9 +122,7 @@ func TestHookThatDoesNotAnswerWellRejects(t *testing.T) {
 			}
 		})
 	}
-	if followed {
-		t.Error("a redirect was followed")
-	}
+	must.CheckThat(t, !followed, "a redirect was followed")
 }
 
 func TestSlowHookRejects(t *testing.T) {
@@ -145,17 +135,12 @@ func TestSlowHookRejects(t *testing.T) {
 	})
 	defer close(release)
 	h.Timeout = 20 * time.Millisecond
-	if err := c.Request(context.Background(), h, newRequest(t)); err == nil ||
-		!strings.Contains(err.Error(), "deadline") {
-		t.Errorf("%v", err)
-	}
+	must.CheckFails(t, c.Request(context.Background(), h, newRequest(t)), "deadline")
 }
 
 func TestURLOfAHookIsChecked(t *testing.T) {
 	for _, bad := range []string{"", "hook", "ftp://x", "http://", "file:///etc/passwd"} {
-		if (&policy.Hook{URL: bad}).Check() == nil {
-			t.Errorf("%q is accepted", bad)
-		}
+		must.CheckThat(t, (&policy.Hook{URL: bad}).Check() != nil, "%q is accepted", bad)
 	}
 	must.Check(t, (&policy.Hook{URL: "https://x/y"}).Check())
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/confine"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
@@ -25,9 +26,7 @@ import (
 func schemaTree(t *testing.T) map[string]any {
 	t.Helper()
 	var tree map[string]any
-	if err := json.Unmarshal(Schema, &tree); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(Schema, &tree))
 	return tree
 }
 
@@ -59,16 +58,12 @@ func TestSchemaHasTheMembersThatAreRead(t *testing.T) {
 		"input":       {definition("input"), slices.Sorted(slices.Values(inputFields.names()))},
 	} {
 		described := slices.Sorted(maps.Keys(c.object["properties"].(map[string]any)))
-		if diff := cmp.Diff(c.read, described); diff != "" {
-			t.Errorf("%s: read (-), described (+):\n%s", name, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(c.read, described), "", name, "read (-), described (+")
 		if c.object["additionalProperties"] != false {
 			t.Errorf("%s: additionalProperties is %v", name, c.object["additionalProperties"])
 		}
 	}
-	if tree["$id"] != SchemaURI {
-		t.Errorf("$id is %v, want %s", tree["$id"], SchemaURI)
-	}
+	must.CheckThat(t, tree["$id"] == SchemaURI, "$id is %v, want %s", tree["$id"], SchemaURI)
 }
 
 // The reader ignores case, hyphens and underscores. The schema has every spelling that programs use.
@@ -94,34 +89,21 @@ func TestSchemaHasEverySpellingOfAType(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("read (-), described (+):\n%s", diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, got), "", "read (-), described (+")
 }
 
 // validate returns the error of the schema for a file.
 func validate(t *testing.T, data []byte) error {
 	t.Helper()
-	compiled, err := schema.Compile(Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	standard, err := hujson.Standardize(slices.Clone(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := must.Get(schema.Compile(Schema))(t)
+	standard := must.Get(hujson.Standardize(slices.Clone(data)))(t)
 	return compiled.Validate(standard)
 }
 
 func TestFilesOfTheOwnFormMatchTheSchema(t *testing.T) {
 	for _, name := range []string{"parley.json", "claude-code-project.json", "cursor.json", "windsurf.json"} {
-		data, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := validate(t, data); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
+		must.Check(t, validate(t, data), name)
 		if c, err := Parse("/srv/project", name, data); err != nil || len(c.Warnings)+len(c.Problems) > 0 {
 			t.Errorf("%s: %v, warnings %q, problems %v", name, err, c.Warnings, c.Problems)
 		}
@@ -189,9 +171,7 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 			`toolset is unknown; did you mean "toolsets"?`},
 	} {
 		data := []byte(strings.Replace(c.form, "MEMBER", c.member, 1))
-		if validate(t, data) == nil {
-			t.Errorf("the schema permits %s", data)
-		}
+		must.CheckThat(t, validate(t, data) != nil, "the schema permits %s", data)
 		var reported []string
 		config, err := Parse("/", "f", data)
 		if err != nil {
@@ -209,12 +189,9 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 }
 
 func TestOwnFormIsRead(t *testing.T) {
-	c, err := Load("/srv/project", "testdata/parley.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Load("/srv/project", "testdata/parley.json"))(t)
 	files, search := c.Servers[0], c.Servers[1]
-	if diff := cmp.Diff(&host.ServerConfig{
+	must.CheckEqual(t, cmp.Diff(&host.ServerConfig{
 		Name: "files", Trusted: true, Prefix: "fs",
 		Tools: host.Selection{
 			Only: []string{"read_*", "write_*"}, Hide: []string{"*_all"},
@@ -224,9 +201,7 @@ func TestOwnFormIsRead(t *testing.T) {
 			},
 		},
 		Prompts: host.Selection{Only: []string{"a*"}, Hide: []string{"b*"}, Rename: map[string]string{"a1": "a"}},
-	}, files.Settings(), cmp.AllowUnexported(host.ServerConfig{})); diff != "" {
-		t.Error(diff)
-	}
+	}, files.Settings(), cmp.AllowUnexported(host.ServerConfig{})), "")
 	if diff := cmp.Diff(&confine.Rules{Read: []string{"~/notes", "docs"}, Write: []string{"${userHome}/out"}, Network: true,
 		Memory: "2GiB", Processes: 64, Files: 256, BestEffort: true}, files.Confine); diff != "" {
 		t.Error(diff)
@@ -239,9 +214,7 @@ func TestOwnFormIsRead(t *testing.T) {
 		Extensions: []host.Extension{{ID: "com.example/jobs", Settings: json.RawMessage(`{"priority":7}`),
 			Requests: []string{"jobs/run"}, Notifications: []string{"notifications/jobs/running"}}},
 	}
-	if diff := cmp.Diff(want, search.Settings(), cmp.AllowUnexported(host.ServerConfig{})); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, search.Settings(), cmp.AllowUnexported(host.ServerConfig{})), "")
 	if diff := cmp.Diff([]Toolset{{
 		Name: "reading", Source: "testdata/parley.json:50", Servers: []string{"search"}, Tools: []string{"fs__read*"},
 		Prompts: []string{"fs__*"},
@@ -256,13 +229,9 @@ func TestSelectionsOfOtherProgramsAreRead(t *testing.T) {
 	c, err := Parse("/", "f",
 		[]byte(`{"mcpServers": {"a": {"command": "a", "includeTools": ["x", "y"], "excludeTools": ["y"], `+
 			`"disabledTools": ["z"]}, "b": {"command": "b", "tools": ["*"]}}}`))
-	if err != nil || len(c.Warnings)+len(c.Problems) > 0 {
-		t.Fatal(err, c.Warnings, c.Problems)
-	}
+	must.That(t, err == nil && len(c.Warnings)+len(c.Problems) == 0, "%v %v %v", err, c.Warnings, c.Problems)
 	want := []host.Selection{{Only: []string{"x", "y"}, Hide: []string{"y", "z"}}, {Only: []string{"*"}}}
-	if diff := cmp.Diff(want, []host.Selection{c.Servers[0].Tools, c.Servers[1].Tools}); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, []host.Selection{c.Servers[0].Tools, c.Servers[1].Tools}), "")
 }
 
 // Each program has its own unit for the limit of a start. A limit for requests does not limit the start.
@@ -282,9 +251,7 @@ func TestLimitOfAStartIsReadInTheUnitOfItsProgram(t *testing.T) {
 		{"mcp.json", `{"mcpServers": {"a": {"command": "a", "startTimeout": "20s"}}}`, "", 20 * time.Second},
 	} {
 		read, err := Parse("/", c.file, []byte(c.text))
-		if err != nil || len(read.Problems) > 0 || len(read.Servers) != 1 {
-			t.Fatal(c.text, err, read)
-		}
+		must.That(t, err == nil && len(read.Problems) == 0 && len(read.Servers) == 1, "%v %v %v", c.text, err, read)
 		if got := read.Servers[0].Settings().StartTimeout; got != c.want || strings.Join(read.Warnings, "\n") != c.warning {
 			t.Errorf("%s: %v, warnings %q", c.text, got, read.Warnings)
 		}
@@ -391,9 +358,7 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 		for _, w := range c.Warnings {
 			got = append(got, "warning: "+strings.TrimPrefix(w, "testdata/"))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (- want, + got)\n%s", name, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want, got), "", name, "- want, +")
 	}
 }
 
@@ -405,16 +370,12 @@ func TestServersOfAnotherProjectAreNotRead(t *testing.T) {
 	} {
 		c, err := (&Files{Workspace: workspace, Paths: []string{"testdata/claude-code-user.json"},
 			Foreign: true}).Load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var got []string
 		for i := range c.Servers {
 			got = append(got, line(&c.Servers[i]))
 		}
-		if strings.Join(got, ", ") != want {
-			t.Errorf("%s: %q, want %s", workspace, got, want)
-		}
+		must.CheckEqual(t, strings.Join(got, ", "), want, workspace, got)
 	}
 }
 
@@ -430,48 +391,36 @@ func TestNamesBecomeNamesOfServers(t *testing.T) {
 		long:                    long[:48] + "-5aa1dce7",
 		strings.Repeat("x", 64): strings.Repeat("x", 64),
 	} {
-		if got := validName(original); got != want {
-			t.Errorf("validName(%q) = %q, want %q", original, got, want)
-		}
+		must.CheckEqual(t, validName(original), want, original)
 	}
 }
 
 func TestServersWhoseNamesBecomeTheSameHaveADigest(t *testing.T) {
 	c, err := Parse("", "f",
 		[]byte(`{"mcpServers": {"a b": {"command": "x"}, "a-b": {"command": "y"}, "a.b": {"command": "z"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(c.Servers) != 3 || c.Servers[0].Name != "a-b-c8687a08" || c.Servers[1].Name != "a-b" ||
 		c.Servers[2].Name != "a-b-2e7336dc" || len(c.Problems) != 0 {
 		t.Errorf("%+v", c)
 	}
-	if s, err := c.Find("a.b"); err != nil || s.Original != "a.b" {
-		t.Errorf("%+v %v", s, err)
-	}
+	s := must.Get(c.Find("a.b"))(t)
+	must.CheckEqual(t, s.Original, "a.b", s)
 }
 
 func TestServersWhoseNamesAreTheSameAreReported(t *testing.T) {
 	c, err := Parse("", "f",
 		[]byte(`{"mcpServers": {"a b": {"command": "x"}, "c": {"command": "y"}, "a-b": {"command": "y"}, `+
 			`"a-b-c8687a08": {"command": "z"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(c.Servers) != 2 || len(c.Problems) != 2 {
-		t.Errorf("%+v", c)
-	}
-	if _, err := c.Find("a b"); err == nil || !strings.Contains(err.Error(),
-		`f:1: the names of the servers ["a b" "a-b-c8687a08"] all become a-b-c8687a08; rename one of them`) {
-		t.Error(err)
-	}
+	must.Do(t, err)
+	must.CheckEqual(t, len(c.Servers), 2, c)
+	must.CheckEqual(t, len(c.Problems), 2, c)
+	must.CheckFails(t, must.Err(c.Find("a b")),
+		`f:1: the names of the servers ["a b" "a-b-c8687a08"] all become a-b-c8687a08; rename one of them`)
 }
 
 func TestEntriesThatCannotBeUsedDoNotAffectTheOthers(t *testing.T) {
 	c, err := Parse("", "f", []byte(`{"mcpServers": {"a": {"command": 1}, "b": {"command": "y"}}}`))
-	if err != nil || len(c.Servers) != 1 || c.Servers[0].Name != "b" {
-		t.Fatalf("%+v %v", c, err)
-	}
+	must.That(t, err == nil && len(c.Servers) == 1 && c.Servers[0].Name == "b", "%+v %v", c, err)
 	if _, err := c.Find("a"); err == nil || err.Error() != `f:1: server "a": command must be a string` {
 		t.Error(err)
 	}
@@ -516,9 +465,7 @@ func TestUnknownMembersAreToleratedInFilesOfOtherProgramsOnly(t *testing.T) {
 		case len(read.Warnings) > 0:
 			got = "warning " + read.Warnings[0]
 		}
-		if got != c.want {
-			t.Errorf("%s %s:\ngot  %s\nwant %s", c.path, c.text, got, c.want)
-		}
+		must.CheckEqual(t, got, c.want, c.path, c.text)
 	}
 }
 
@@ -576,8 +523,6 @@ func TestFilesAreReadAsTheirProgramsReadThem(t *testing.T) {
 		if len(read.Problems) > 0 {
 			got = append(got, "problem "+read.Problems[0].Err.Error())
 		}
-		if got := strings.Join(got, ", "); got != c.want {
-			t.Errorf("%s %s:\ngot  %s\nwant %s", c.path, c.text, got, c.want)
-		}
+		must.CheckEqual(t, strings.Join(got, ", "), c.want, c.path, c.text)
 	}
 }

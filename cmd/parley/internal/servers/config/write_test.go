@@ -24,9 +24,7 @@ func TestServersAreWrittenAsTheyWereRead(t *testing.T) {
 		own := must.Get(jsonedit.Open(filepath.Join(t.TempDir(), "config.json")))(t)
 		for i := range read.Servers {
 			_, err := Set(own, &read.Servers[i])
-			if err := errors.Join(err, AddInputs(own, &read.Servers[i])); err != nil {
-				t.Fatalf("%s: %v", path, err)
-			}
+			must.Do(t, errors.Join(err, AddInputs(own, &read.Servers[i])), path)
 		}
 		if len(read.Servers) == 0 {
 			continue
@@ -41,23 +39,17 @@ func TestServersAreWrittenAsTheyWereRead(t *testing.T) {
 		}
 		ignored := []cmp.Option{cmpopts.IgnoreFields(Server{}, "Original", "Source"),
 			cmpopts.IgnoreUnexported(Server{})}
-		if diff := cmp.Diff(read.Servers, written.Servers, ignored...); diff != "" {
-			t.Errorf("%s: read (-), written (+):\n%s", path, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(read.Servers, written.Servers, ignored...), "", path, "read (-), written (+")
 		for i := range read.Servers {
-			if diff := cmp.Diff(read.Servers[i].UsedInputs(), written.Servers[i].UsedInputs()); diff != "" {
-				t.Errorf("%s: inputs read (-), written (+):\n%s", path, diff)
-			}
+			must.CheckEqual(t, cmp.Diff(read.Servers[i].UsedInputs(), written.Servers[i].UsedInputs()), "", path)
 		}
 	}
 }
 
 func TestSetReportsAnEntryThatCannotBeUsed(t *testing.T) {
 	own := must.Get(jsonedit.Open(filepath.Join(t.TempDir(), "config.json")))(t)
-	if _, err := Set(own, &Server{Name: "a", URL: "example.com"}); err == nil ||
-		!strings.Contains(err.Error(), "must begin with http:// or https://") {
-		t.Error(err)
-	}
+	must.CheckFails(t, must.Err(Set(own, &Server{Name: "a", URL: "example.com"})),
+		"must begin with http:// or https://")
 }
 
 func TestDetachedServersHaveAbsolutePaths(t *testing.T) {
@@ -78,19 +70,15 @@ func TestDetachedServersHaveAbsolutePaths(t *testing.T) {
 
 func TestAnInputWithAnotherMeaningIsNotAdded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(path,
+	must.Do(t, os.WriteFile(path,
 		[]byte(`{"mcpServers": {}, "inputs": [{"type": "promptString", "id": "token", "description": "Other"}]}`),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+		0o600))
 	own := must.Get(jsonedit.Open(path))(t)
 	c, err := Parse("", "f",
 		[]byte(`{"servers": {"a": {"url": "https://example.com/${input:token}"}}, "inputs": [{"id": "token", `+
 			`"description": "Mine"}]}`))
 	must.Do(t, err)
-	if err := AddInputs(own, &c.Servers[0]); err == nil || !strings.Contains(err.Error(), `has another input "token"`) {
-		t.Error(err)
-	}
+	must.CheckFails(t, AddInputs(own, &c.Servers[0]), `has another input "token"`)
 }
 
 // loaded loads files that are given as their names and contents, in this order. A file whose name begins with
@@ -178,9 +166,7 @@ func TestFilesDecideAboutTheirOwnServersUnlessTheyAreNamed(t *testing.T) {
 				}
 				got = strings.Join(words, " ")
 			}
-			if !strings.HasPrefix(got, test.want) {
-				t.Errorf("got  %s\nwant %s", got, test.want)
-			}
+			must.CheckThat(t, strings.HasPrefix(got, test.want), "got  %s\nwant %s", got, test.want)
 		})
 	}
 }
@@ -246,9 +232,7 @@ func TestNamesThatDoNotExistAreErrors(t *testing.T) {
 		if err := c.Check(); err != nil {
 			got = err.Error()
 		}
-		if got != want {
-			t.Errorf("%s:\ngot  %s\nwant %s", member, got, want)
-		}
+		must.CheckEqual(t, got, want, member)
 	}
 	c := parse(t, "f",
 		`{"mcpServers": {"my server": {"command": "a"}}, "toolsets": {"t": {"tools": ["my_server__read", `+
@@ -267,8 +251,7 @@ func TestToolsetsSelectServersByTheirWrittenNames(t *testing.T) {
 		`["my server"]`: "[my-server]", `["my-*"]`: "[]", `["my*"]`: "[my*]", `["plain", "my.*"]`: "[my-other plain]",
 		`["pl*"]`: "[pl*]",
 	} {
-		if got := fmt.Sprint(parse(t, "f", fmt.Sprintf(servers, patterns)).Toolsets[0].HostServers()); got != want {
-			t.Errorf("%s: %s, want %s", patterns, got, want)
-		}
+		must.CheckEqual(t, fmt.Sprint(parse(t, "f", fmt.Sprintf(servers, patterns)).Toolsets[0].HostServers()), want,
+			patterns)
 	}
 }

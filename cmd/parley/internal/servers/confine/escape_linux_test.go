@@ -87,9 +87,7 @@ var escapes = []struct {
 		_, err := os.NewFile(3, "inherited").Read(make([]byte, 1))
 		return err
 	}},
-	{"bind a directory", func(w *world) error {
-		return unix.Mount(w.Outside, w.Write, "", unix.MS_BIND, "")
-	}},
+	{"bind a directory", func(w *world) error { return unix.Mount(w.Outside, w.Write, "", unix.MS_BIND, "") }},
 
 	{"read the environment of a process", func(w *world) error { return read(w.process("environ")) }},
 	{"read the command line of a process", func(w *world) error { return read(w.process("cmdline")) }},
@@ -129,9 +127,7 @@ var escapes = []struct {
 		}
 		return err
 	}},
-	{"limit a process", func(w *world) error {
-		return unix.Prlimit(w.Victim, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
-	}},
+	{"limit a process", func(w *world) error { return unix.Prlimit(w.Victim, unix.RLIMIT_CORE, &unix.Rlimit{}, nil) }},
 
 	{"connect by TCP", func(w *world) error { return dial("tcp", w.TCP) }},
 	{"listen by TCP", func(*world) error { return listen("tcp", "127.0.0.1:0") }},

@@ -73,12 +73,8 @@ func TestRulesAreProposedForACommand(t *testing.T) {
 		}
 		rules, env, err := Propose(at(c.command), words, cache)
 		must.Do(t, err)
-		if diff := cmp.Diff(want, rules); diff != "" {
-			t.Errorf("%s: (-want, +got)\n%s", c.command, diff)
-		}
-		if diff := cmp.Diff(c.env, env); diff != "" {
-			t.Errorf("%s: %s", c.command, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want, rules), "", c.command, "-want, +got")
+		must.CheckEqual(t, cmp.Diff(c.env, env), "", c.command)
 		for _, path := range rules.Write {
 			must.Get(os.Stat(path))(t)
 		}

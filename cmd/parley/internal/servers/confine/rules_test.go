@@ -17,15 +17,10 @@ func TestTheStepReceivesTheRules(t *testing.T) {
 		args := append(want.words("name"), "--", "program", "-read=/y", "--", "z")
 		got, name, command, err := parse(args)
 		must.Do(t, err)
-		if diff := cmp.Diff(want, got); diff != "" || name != "name" {
-			t.Errorf("name %q, rules (-want, +got):\n%s", name, diff)
-		}
-		if diff := cmp.Diff([]string{"program", "-read=/y", "--", "z"}, command); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff(want, Of(append([]string{Command}, args...))); diff != "" {
-			t.Error(diff)
-		}
+		diff := cmp.Diff(want, got)
+		must.CheckThat(t, diff == "" && name == "name", "name %q, rules (-want, +got):\n%s", name, diff)
+		must.CheckEqual(t, cmp.Diff([]string{"program", "-read=/y", "--", "z"}, command), "")
+		must.CheckEqual(t, cmp.Diff(want, Of(append([]string{Command}, args...))), "")
 	}
 	for _, args := range [][]string{nil, {"-name=x"}, {"-name=x", "--"}, {"-other", "--", "program"}} {
 		if _, _, _, err := parse(args); err == nil {

@@ -70,21 +70,16 @@ func TestFilesAreWhereEachSystemHasThem(t *testing.T) {
 		{"gemini", "darwin", nil, "/Users/ada/.gemini/settings.json /project/.gemini/settings.json"},
 		{"gemini", "windows", nil, `C:\Users\ada\.gemini\settings.json D:\project\.gemini\settings.json`},
 	} {
-		if got := strings.Join(Find(c.client).Files(place(c.system, c.env)), " "); got != c.want {
-			t.Errorf("%s on %s with %v: %s, want %s", c.client, c.system, c.env, got, c.want)
-		}
+		must.CheckEqual(t, strings.Join(Find(c.client).Files(place(c.system, c.env)), " "), c.want, c.client, c.system,
+			c.env)
 	}
-	if Find("emacs") != nil {
-		t.Error("found a client that does not exist")
-	}
+	must.CheckThat(t, Find("emacs") == nil, "found a client that does not exist")
 }
 
 func parse(t *testing.T, file string) *config.Server {
 	t.Helper()
-	c, err := config.Parse("", "mcp.json", []byte(file))
-	if err != nil || len(c.Servers) != 1 {
-		t.Fatal(c, err)
-	}
+	c := must.Get(config.Parse("", "mcp.json", []byte(file)))(t)
+	must.Equal(t, len(c.Servers), 1, c)
 	return &c.Servers[0]
 }
 
@@ -140,9 +135,7 @@ func TestEntriesHaveTheFormOfEachClient(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != c.want {
-			t.Errorf("%s, %s:\ngot  %s\nwant %s", c.client, c.file, got, c.want)
-		}
+		must.CheckEqual(t, got, c.want, c.client, c.file)
 	}
 }
 
@@ -225,7 +218,5 @@ func TestPlanReportsWhatIsKnownTakenOrUnusable(t *testing.T) {
 	}
 	want := "bad: error; same: same as own.json:1; taken: taken by own.json:1; new: new in one.json; new: same as " +
 		"one.json:1; ours: error"
-	if text := strings.Join(got, "; "); text != want {
-		t.Errorf("got  %s\nwant %s", text, want)
-	}
+	must.CheckEqual(t, strings.Join(got, "; "), want)
 }

@@ -91,9 +91,7 @@ func TestSetKeepsCommentsOrderAndLayout(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := string(f.Bytes()); got != c.after {
-			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.after)
-		}
+		must.CheckEqual(t, string(f.Bytes()), c.after, c.name)
 	}
 }
 
@@ -111,9 +109,7 @@ func TestAppendKeepsComments(t *testing.T) {
 		!strings.Contains(string(f.Get("new", "list")), `"x"`) {
 		t.Errorf("%v %s", err, f.Bytes())
 	}
-	if err := f.Append(1, "new"); err == nil || !strings.Contains(err.Error(), "new must be an array") {
-		t.Error(err)
-	}
+	must.CheckFails(t, f.Append(1, "new"), "new must be an array")
 }
 
 func TestRemoveTakesTheCommentsOfTheMember(t *testing.T) {
@@ -134,9 +130,7 @@ func TestRemoveTakesTheCommentsOfTheMember(t *testing.T) {
 		{"two", "    // Two.\n    \"two\": {}, // about two\n"},
 	} {
 		f := open(t, file)
-		if !f.Remove("servers", c.member) {
-			t.Errorf("%s: not found", c.member)
-		}
+		must.CheckThat(t, f.Remove("servers", c.member), "%s: not found", c.member)
 		if got, want := string(f.Bytes()), strings.Replace(file, c.removed, "", 1); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.member, got, want)
 		}
@@ -144,14 +138,11 @@ func TestRemoveTakesTheCommentsOfTheMember(t *testing.T) {
 	f := open(t, file)
 	f.Remove("servers", "three")
 	want := "    \"two\": {} // about two\n    // at the end\n  }\n}\n"
-	if got := string(f.Bytes()); !strings.HasSuffix(got, want) {
-		t.Errorf("three: got\n%s\nwant the end\n%s", got, want)
-	}
+	got := string(f.Bytes())
+	must.CheckThat(t, strings.HasSuffix(got, want), "three: got\n%s\nwant the end\n%s", got, want)
 	f.Remove("servers", "two")
 	f.Remove("servers", "one")
-	if got := string(f.Bytes()); got != "{\n  \"servers\": {\n    // at the end\n  }\n}\n" {
-		t.Errorf("all: got\n%s", got)
-	}
+	must.CheckEqual(t, string(f.Bytes()), "{\n  \"servers\": {\n    // at the end\n  }\n}\n")
 	for _, c := range []struct{ before, after string }{
 		{`{"a":1,"b":2}`, `{"a":1}`},
 		{`{"b":2,"a":1}`, `{"a":1}`},
@@ -161,9 +152,7 @@ func TestRemoveTakesTheCommentsOfTheMember(t *testing.T) {
 	} {
 		f := open(t, c.before)
 		f.Remove("b")
-		if got := string(f.Bytes()); got != c.after {
-			t.Errorf("%s: got %s, want %s", c.before, got, c.after)
-		}
+		must.CheckEqual(t, string(f.Bytes()), c.after, c.before)
 		if f.Remove("b") || f.Remove("a", "b") || f.Remove("c", "d") {
 			t.Errorf("%s: removed a member that does not exist", c.before)
 		}
@@ -172,15 +161,11 @@ func TestRemoveTakesTheCommentsOfTheMember(t *testing.T) {
 
 func TestSetAndOpenReportWhatIsNoObject(t *testing.T) {
 	f := open(t, `{"servers": []}`)
-	if err := f.Set(1, "servers", "a"); err == nil || !strings.Contains(err.Error(), "servers must be an object") {
-		t.Error(err)
-	}
+	must.CheckFails(t, f.Set(1, "servers", "a"), "servers must be an object")
 	for _, content := range []string{"[]", "{", `{"a" 1}`} {
 		path := filepath.Join(t.TempDir(), "f")
 		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
-		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", content, err)
-		}
+		must.CheckFails(t, must.Err(Open(path)), path, content)
 	}
 }
 
@@ -191,15 +176,12 @@ func TestSaveReplacesTheFileBehindALinkAndKeepsItsMode(t *testing.T) {
 	must.Do(t, os.Symlink(path, link))
 	f := must.Get(Open(link))(t)
 	must.Do(t, errors.Join(f.Set(true, "a"), f.Save(t.Context())))
-	if target, err := os.Readlink(link); err != nil || target != path {
-		t.Errorf("the link is %q, %v", target, err)
-	}
+	must.CheckEqual(t, must.Get(os.Readlink(link))(t), path, "the link")
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o644 {
 		t.Errorf("mode %v, %v, want 0644", info.Mode(), err)
 	}
-	if content, err := os.ReadFile(path); err != nil || string(content) != "{\n  \"a\": true\n}" {
-		t.Errorf("content %q, %v", content, err)
-	}
+	content := must.Get(os.ReadFile(path))(t)
+	must.CheckEqual(t, string(content), "{\n  \"a\": true\n}", content)
 }
 
 func TestSaveCreatesAFileForTheUserOnly(t *testing.T) {
@@ -281,9 +263,7 @@ func TestServersThatAreAddedAtTheSameTimeAreAllInTheFile(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for _, f := range files {
-		all.Go(func() {
-			must.Check(t, f.Save(t.Context()))
-		})
+		all.Go(func() { must.Check(t, f.Save(t.Context())) })
 	}
 	all.Wait()
 	saved := must.Get(Open(path))(t)
@@ -294,21 +274,16 @@ func TestServersThatAreAddedAtTheSameTimeAreAllInTheFile(t *testing.T) {
 
 func TestGetReturnsStandardJSON(t *testing.T) {
 	f := open(t, `{"a": {"b": [1, /* two */ 2,], },}`)
-	if got := string(f.Get("a", "b")); strings.Contains(got, "/*") || strings.Contains(got, ",]") {
-		t.Errorf("got %s", got)
-	}
-	if f.Get("a", "c") != nil || f.Get("a", "b", "c") != nil {
-		t.Error("found a member that does not exist")
-	}
+	got := string(f.Get("a", "b"))
+	must.CheckThat(t, !strings.Contains(got, "/*") && !strings.Contains(got, ",]"), "got %s", got)
+	must.CheckThat(t, f.Get("a", "c") == nil && f.Get("a", "b", "c") == nil, "found a member that does not exist")
 }
 
 func TestDiffShowsNoStringsOfOtherEntries(t *testing.T) {
 	f := open(t,
 		"{\n  \"servers\": {\n    \"a\": {\n      \"args\": [\n        \"secret1\"\n      ],\n      \"key\": "+
 			"\"sec\\\"ret2\"\n    },\n    \"c\": {\"key\": \"secret3\"}\n  }\n}\n")
-	if f.Diff() != "" {
-		t.Errorf("a difference without a change: %s", f.Diff())
-	}
+	must.CheckEqual(t, f.Diff(), "", "a difference without a change")
 	must.Do(t, f.Set("new", "servers", "b"))
 	must.Do(t, f.Set(command{Command: "x"}, "servers", "c"))
 	f.Remove("servers", "a")

@@ -79,9 +79,7 @@ func TestTablesOfTOMLAreSetAndRemoved(t *testing.T) {
 	} {
 		f := openTOML(t, test.content)
 		must.Do(t, test.change(f))
-		if got := string(f.Bytes()); got != test.want {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, got, test.want)
-		}
+		must.CheckEqual(t, string(f.Bytes()), test.want, name)
 		must.Do(t, f.Save(t.Context()))
 		must.Get(Open(f.Path()))(t)
 	}
@@ -130,10 +128,7 @@ h = 2
 		"a = 1\n[a.b]\n": "line 2: a.b is no table",
 		"a = ":           "",
 	} {
-		_, err := ParseTOML([]byte(content))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", content, err)
-		}
+		must.CheckFails(t, must.Err(ParseTOML([]byte(content))), want, content)
 	}
 	must.CheckEqual(t, parsed.Find("/a/e/f").Value.(hujson.Literal).Int(), -1000)
 }

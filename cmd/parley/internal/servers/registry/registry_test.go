@@ -54,9 +54,7 @@ func TestSearchReadsPagesUpToTheLimit(t *testing.T) {
 		t.Errorf("%+v, %v, %v", found, more, err)
 	}
 	found, more, err = c.Search(t.Context(), "x y", 100)
-	if err != nil || len(found) != 1 || more {
-		t.Errorf("%+v, %v, %v", found, more, err)
-	}
+	must.CheckThat(t, err == nil && len(found) == 1 && !more, "%+v, %v, %v", found, more, err)
 }
 
 func TestGetReturnsTheServerThatWasAskedFor(t *testing.T) {
@@ -66,19 +64,11 @@ func TestGetReturnsTheServerThatWasAskedFor(t *testing.T) {
 		"/v0.1/servers/a%2Fother/versions/latest":  `{"server": {"name": "a/b", "version": "1.0.0"}}`,
 		"/v0.1/servers/a%2Fbroken/versions/latest": `{"server": `,
 	})
-	if e, err := c.Get(t.Context(), "a/b", "latest"); err != nil || e.Server.Version != "1.0.0" {
-		t.Errorf("%+v, %v", e, err)
-	}
-	if _, err := c.Get(t.Context(), "a/c", "latest"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("error %v, want ErrNotFound", err)
-	}
-	if _, err := c.Get(t.Context(), "a/other", "latest"); err == nil ||
-		!strings.Contains(err.Error(), `instead of "a/other"`) {
-		t.Error(err)
-	}
-	if _, err := c.Get(t.Context(), "a/broken", "latest"); err == nil || !strings.Contains(err.Error(), "is invalid") {
-		t.Error(err)
-	}
+	e := must.Get(c.Get(t.Context(), "a/b", "latest"))(t)
+	must.CheckEqual(t, e.Server.Version, "1.0.0", e)
+	must.CheckIs(t, must.Err(c.Get(t.Context(), "a/c", "latest")), ErrNotFound)
+	must.CheckFails(t, must.Err(c.Get(t.Context(), "a/other", "latest")), `instead of "a/other"`)
+	must.CheckFails(t, must.Err(c.Get(t.Context(), "a/broken", "latest")), "is invalid")
 }
 
 // Each package type becomes the command that its registry documents, without a shell and without the hints of the
@@ -136,9 +126,7 @@ func TestPackagesAndRemotesBecomeEntries(t *testing.T) {
 			"npx -y b A=$ {HOME}$ {file:/etc/passwd}"},
 	} {
 		s := &Server{Name: "io.example/a", Version: "1.0.0"}
-		if err := schema.Decode([]byte(c.server), s); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		must.Do(t, schema.Decode([]byte(c.server), s), c.name)
 		usable, reasons := Choices(s)
 		if len(usable) != 1 || len(reasons) > 0 {
 			t.Errorf("%s: %v %v", c.name, usable, reasons)
@@ -154,9 +142,7 @@ func TestPackagesAndRemotesBecomeEntries(t *testing.T) {
 			words = append(words, p.Name+"="+p.Value)
 		}
 		words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
-		if got := strings.Join(words, " "); got != c.want {
-			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
-		}
+		must.CheckEqual(t, strings.Join(words, " "), c.want, c.name)
 	}
 }
 
@@ -188,10 +174,7 @@ func TestWhatCannotBeAnEntryIsAnError(t *testing.T) {
 		{Server{Remotes: []Transport{{URL: "https://{a}/", Variables: map[string]Input{"a": {}}}}}, "declined"},
 	} {
 		usable, _ := Choices(&c.server)
-		_, err := usable[0].Entry("x", nil, decline)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %s", c.server, err, c.want)
-		}
+		must.CheckFails(t, must.Err(usable[0].Entry("x", nil, decline)), c.want, c.server)
 	}
 }
 
@@ -215,17 +198,13 @@ func TestDescriptionsCannotNameAnythingButAPackage(t *testing.T) {
 		"oci":   {"https://example.com/a", "./a", "/a", "A/b", "a/../b", "a b"},
 	} {
 		for _, name := range names {
-			if err := entry(Package{RegistryType: kind, Identifier: name}); err == nil ||
-				!strings.Contains(err.Error(), "invalid name or version") {
-				t.Errorf("%s %s: %v", kind, name, err)
-			}
+			must.CheckFails(t, entry(Package{RegistryType: kind, Identifier: name}), "invalid name or version", kind,
+				name)
 		}
 		for _, version := range []string{"npm:b@1", "file:b", "https://example.com/", "1 --registry", "-1", "1/2",
 			">=1"} {
-			if err := entry(Package{RegistryType: kind, Identifier: "a", Version: version}); err == nil ||
-				!strings.Contains(err.Error(), "invalid name or version") {
-				t.Errorf("%s version %s: %v", kind, version, err)
-			}
+			must.CheckFails(t, entry(Package{RegistryType: kind, Identifier: "a", Version: version}),
+				"invalid name or version", kind, version)
 		}
 	}
 	argument := func(words ...string) (all []Argument) {
@@ -262,10 +241,8 @@ func TestDescriptionsCannotNameAnythingButAPackage(t *testing.T) {
 	}
 	for kind, words := range map[string][]string{"npm": {"-y", "--quiet"}, "pypi": {"-p", "3.12", "--python=3.13"},
 		"oci": {"-v", "/a:/b", "--mount=type=tmpfs", "--network", "none", "--init"}} {
-		if err := entry(Package{RegistryType: kind, Identifier: "a",
-			RuntimeArguments: argument(words...)}); err != nil {
-			t.Errorf("%s %q: %v", kind, words, err)
-		}
+		must.Check(t, entry(Package{RegistryType: kind, Identifier: "a", RuntimeArguments: argument(words...)}), kind,
+			words)
 	}
 }
 
@@ -290,9 +267,7 @@ func TestValuesThatAreSetAreUsedOrRejected(t *testing.T) {
 			`--unused, OPTIONAL, REGION, city, directory`},
 	} {
 		entry, err := usable[0].Entry("x", c.set, func(name string, _ Input) (string, error) {
-			if !slices.Contains(c.set, name) {
-				t.Errorf("asks for %s", name)
-			}
+			must.CheckThat(t, slices.Contains(c.set, name), "asks for %s", name)
 			return "<" + name + ">", nil
 		})
 		if c.err != "" {

@@ -38,9 +38,7 @@ raw:
     one
     two
 `
-	if got := written(t, YAML, v); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	must.CheckEqual(t, written(t, YAML, v), want)
 }
 
 func TestStringsOfYAMLStayStrings(t *testing.T) {
@@ -48,20 +46,14 @@ func TestStringsOfYAMLStayStrings(t *testing.T) {
 		"{}", "a\tb", "é€😀", "a\u202eb\n", "\u00ad", "\x1b[31m", "\r\n", "<<"}
 	text := written(t, YAML, texts)
 	var got []any
-	if err := yaml.Unmarshal([]byte(text), &got); err != nil {
-		t.Fatalf("%v:\n%s", err, text)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), &got), text)
 	for i, want := range texts {
 		if got[i] != want {
 			t.Errorf("%q becomes %#v in\n%s", want, got[i], text)
 		}
 	}
-	if strings.ContainsAny(text, "\x1b\u202e\u00ad\r") {
-		t.Errorf("not sanitised: %q", text)
-	}
-	if !strings.Contains(text, `"no"`) {
-		t.Errorf("a parser of YAML 1.1 reads no as false:\n%s", text)
-	}
+	must.CheckThat(t, !strings.ContainsAny(text, "\x1b\u202e\u00ad\r"), "not sanitised: %q", text)
+	must.CheckContains(t, text, `"no"`, "a parser of YAML 1.1 reads no as false")
 }
 
 func TestNamesOfYAMLAreSanitised(t *testing.T) {
@@ -71,9 +63,7 @@ func TestNamesOfYAMLAreSanitised(t *testing.T) {
 		got["true"] != 3 {
 		t.Errorf("%v %v from\n%s", got, err, text)
 	}
-	if strings.ContainsAny(text, "\x1b\u202e") {
-		t.Errorf("not sanitised: %q", text)
-	}
+	must.CheckThat(t, !strings.ContainsAny(text, "\x1b\u202e"), "not sanitised: %q", text)
 }
 
 func TestJSONIsIndentedAndAnEventIsOnOneLine(t *testing.T) {
@@ -83,9 +73,8 @@ func TestJSONIsIndentedAndAnEventIsOnOneLine(t *testing.T) {
 	}
 	for format, want := range map[Format]string{JSON: "{\"a\":\"<\\u202e>\"}\n", YAML: "---\na: \"<\\U0000202E>\"\n"} {
 		var b strings.Builder
-		if err := WriteEvent(&b, format, v); err != nil || b.String() != want {
-			t.Errorf("%s: got %q %v, want %q", format, b.String(), err, want)
-		}
+		err := WriteEvent(&b, format, v)
+		must.CheckThat(t, err == nil && b.String() == want, "%s: got %q %v, want %q", format, b.String(), err, want)
 	}
 }
 

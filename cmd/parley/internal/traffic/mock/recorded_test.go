@@ -208,9 +208,7 @@ func TestTheMockOfARecordingRespondsAsTheServerDid(t *testing.T) {
 				}
 				c := transport.Dial(t, recordedMock(t, recorded, nil).Server(), mcptest.WithRevision(revision),
 					answering)
-				if diff := cmp.Diff(want, use(t, c)); diff != "" {
-					t.Errorf("over %s, the mock differs:\n%s\n%s", transport.Name, diff, recorded)
-				}
+				must.CheckEqual(t, cmp.Diff(want, use(t, c)), "", transport.Name, "the mock differs", recorded)
 			}
 		})
 	}
@@ -222,9 +220,7 @@ func TestARecordingIsServedInOtherRevisions(t *testing.T) {
 		recorded, _ := record(t, original(), from)
 		_, want := record(t, original(), to)
 		c := mcptest.Dial(t, recordedMock(t, recorded, nil).Server(), mcptest.WithRevision(to), answering)
-		if diff := cmp.Diff(want, use(t, c)); diff != "" {
-			t.Errorf("from %s to %s, the mock differs:\n%s", from, to, diff)
-		}
+		must.CheckEqual(t, cmp.Diff(want, use(t, c)), "", from, to, "the mock differs")
 	}
 }
 
@@ -260,9 +256,7 @@ func TestSecretsMatchAnyValue(t *testing.T) {
 	for _, user := range []string{"bob", "ada"} {
 		got, err := client.CallTool[string](t.Context(), c, "login",
 			map[string]any{"auth": map[string]string{"password": "secret"}, "user": user})
-		if err != nil || got != user {
-			t.Errorf("got %q, %v", got, err)
-		}
+		must.CheckThat(t, err == nil && got == user, "got %q, %v", got, err)
 	}
 	_, err := c.CallTool(t.Context(), "login", map[string]any{"auth": map[string]any{"password": "secret", "otp": 1},
 		"user": "ada"})
@@ -287,13 +281,9 @@ func TestAListedToolThatWasNotCalledHasNoResponse(t *testing.T) {
 
 func TestUnlistedToolsAreServedAndNotListed(t *testing.T) {
 	c := mcptest.Dial(t, recordedMock(t, lines(echoes), nil).Server())
-	if got, err := client.CallTool[string](t.Context(), c, "lost", nil); err != nil || got != "not listed" {
-		t.Errorf("got %q, %v", got, err)
-	}
+	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "lost", nil))(t), "not listed")
 	for tool := range c.Tools(t.Context()) {
-		if tool.Name != "login" {
-			t.Errorf("the list has %s", tool.Name)
-		}
+		must.CheckEqual(t, tool.Name, "login", "the list")
 	}
 }
 
@@ -307,9 +297,7 @@ func TestUnknownNamesAreErrorsThatNameTheOthers(t *testing.T) {
 		!strings.Contains(wire.Message, `unknown tool: "logout"; the mock has login, lost`) {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(log.String(), "logout") {
-		t.Errorf("the log is:\n%s", log.String())
-	}
+	must.CheckContains(t, log.String(), "logout", "the log is")
 }
 
 func TestInvalidRecordingsAreErrors(t *testing.T) {
@@ -321,8 +309,6 @@ func TestInvalidRecordingsAreErrors(t *testing.T) {
 		if err == nil {
 			_, err = fromRecording(h, entries, slog.New(slog.DiscardHandler))
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", text, err, want)
-		}
+		must.CheckFails(t, err, want, text)
 	}
 }

@@ -53,9 +53,7 @@ func TestRequestsOfUnknownMethodsAreAnsweredAsRecorded(t *testing.T) {
 		`{"jsonrpc":"2.0","id":4,"method":"example/other","params":{"_meta":META}}`)
 	for i, want := range []string{`"echoed":1`, `there are responses for {\"a\":1}`,
 		`there are responses for {\"a\":1}`, `-32601`} {
-		if !strings.Contains(got[i], want) {
-			t.Errorf("got %s, want %s", got[i], want)
-		}
+		must.CheckContains(t, got[i], want)
 	}
 }
 
@@ -93,15 +91,10 @@ func TestRequestsWithoutAnAnswerAreNotPlayed(t *testing.T) {
 	6 S 8 "response":{"status":200},"message":{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"found"}]}},"end":true
 	`), nil).Server())
 	for range 2 { // the last response is repeated
-		if got, err := client.CallTool[string](t.Context(), c, "busy", nil); err != nil || got != "free" {
-			t.Errorf("busy: got %q, %v", got, err)
-		}
+		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "busy", nil))(t), "free")
 	}
 	for tool, want := range map[string]string{"cut": "unknown tool", "lost": `there are responses for {"a":2}`} {
-		if _, err := c.CallTool(t.Context(), tool, map[string]int{"a": 1}); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", tool, err, want)
-		}
+		must.CheckFails(t, must.Err(c.CallTool(t.Context(), tool, map[string]int{"a": 1})), want, tool)
 	}
 }
 
@@ -234,9 +227,7 @@ func TestStepsAreThoseOfTheCall(t *testing.T) {
 		0 C 2 "message":{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"T"}}
 		0 S 2 "message":{"jsonrpc":"2.0","id":2,"result":{"content":[]}}`: "elicit Go?http://a",
 	} {
-		if got := stepsOf(t, httpLines(text)); got != want {
-			t.Errorf("%s\ngot  %s\nwant %s", text, got, want)
-		}
+		must.CheckEqual(t, stepsOf(t, httpLines(text)), want, text)
 	}
 }
 
@@ -252,7 +243,6 @@ func TestATaskAsksAndEndsAsRecorded(t *testing.T) {
 		0 S 4 "message":{"jsonrpc":"2.0","id":4,"result":{"taskId":"T","status":"completed","result":{"content":[{"type":"text","text":"done"}]}}}
 	`), nil).Server(), mcptest.WithRevision(mcp.V20260728), answering)
 	task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
-	if result, err := task.Wait(t.Context()); err != nil || textIn(result.Content) != "done" {
-		t.Errorf("got %+v, %v", result, err)
-	}
+	result := must.Get(task.Wait(t.Context()))(t)
+	must.CheckEqual(t, textIn(result.Content), "done", result)
 }

@@ -108,9 +108,8 @@ func TestAFileServesEveryRevisionOnEveryTransport(t *testing.T) {
 			string(wire.Data) != `{"city":"Nowhere"}` {
 			t.Errorf("got %v, data %s", err, wire.Data)
 		}
-		if result, err := c.CallTool(ctx, "forecast", map[string]any{"city": 1}); err != nil || !result.IsError {
-			t.Errorf("invalid arguments: got %+v, %v", result, err)
-		}
+		result := must.Get(c.CallTool(ctx, "forecast", map[string]any{"city": 1}))(t)
+		must.CheckThat(t, result.IsError, "invalid arguments: got %+v", result)
 		if result, err := c.CallTool(ctx, "echo", map[string]any{"a": 1}); err != nil ||
 			textIn(result.Content) != `{"a":1}` {
 			t.Errorf("echo: got %+v, %v", result, err)
@@ -121,13 +120,10 @@ func TestAFileServesEveryRevisionOnEveryTransport(t *testing.T) {
 				t.Errorf("%s: got %+v, %v", uri, read, err)
 			}
 		}
-		if read, err := c.ReadResource(ctx, "docs://logo"); err != nil || string(read.Contents[0].Blob) != "hi" {
-			t.Errorf("blob: got %+v, %v", read, err)
-		}
-		if got, err := c.GetPrompt(ctx, "review", map[string]string{"code": "x"}); err != nil ||
-			textIn([]mcp.Content{got.Messages[0].Content}) != "Review x." {
-			t.Errorf("prompt: got %+v, %v", got, err)
-		}
+		read := must.Get(c.ReadResource(ctx, "docs://logo"))(t)
+		must.CheckEqual(t, string(read.Contents[0].Blob), "hi", read)
+		got := must.Get(c.GetPrompt(ctx, "review", map[string]string{"code": "x"}))(t)
+		must.CheckEqual(t, textIn([]mcp.Content{got.Messages[0].Content}), "Review x.", got)
 	})
 }
 
@@ -145,19 +141,15 @@ func textIn(content []mcp.Content) string {
 func TestAResponseIsUsedAsOftenAsItsTimesAllow(t *testing.T) {
 	c := mcptest.Dial(t, yamlMock(t, weather).Server())
 	for i, want := range []string{"the first", "a later one", "a later one"} {
-		if got, err := client.CallTool[string](t.Context(), c, "forecast",
-			map[string]any{"city": "Once"}); err != nil || got != want {
-			t.Errorf("call %d: got %q, %v", i, got, err)
-		}
+		must.CheckEqual(t,
+			must.Get(client.CallTool[string](t.Context(), c, "forecast", map[string]any{"city": "Once"}))(t), want, i)
 	}
 }
 
 func TestReferencesKeepTheTypeInStructuredContent(t *testing.T) {
 	c := mcptest.Dial(t, yamlMock(t, weather).Server())
 	result, err := c.CallTool(t.Context(), "forecast", map[string]any{"city": `Ro"me`, "days": 3})
-	if err == nil {
-		t.Fatalf("got %+v", result)
-	}
+	must.That(t, err != nil, "got %+v", result)
 	result, err = c.CallTool(t.Context(), "forecast", map[string]any{"city": "Rome", "days": 3})
 	must.Do(t, err)
 	if got, want := string(result.StructuredContent),
@@ -180,9 +172,7 @@ func TestARequestWithoutAResponseIsAnErrorThatNamesTheOthers(t *testing.T) {
 		!strings.Contains(string(wire.Data), `"available":["{\"city\":\"Paris\",\"days\":2}"`) {
 		t.Errorf("got %v\n%s", err, wire.Data)
 	}
-	if !strings.Contains(log.String(), `{\"city\":\"Oslo\"}`) {
-		t.Errorf("the log is:\n%s", log.String())
-	}
+	must.CheckContains(t, log.String(), `{\"city\":\"Oslo\"}`, "the log is")
 }
 
 func TestLatencyDelaysTheResponse(t *testing.T) {
@@ -195,9 +185,8 @@ func TestLatencyDelaysTheResponse(t *testing.T) {
 			start := time.Now()
 			got, err := client.CallTool[string](t.Context(), c, "wait", map[string]any{"how": how},
 				client.WithTimeout(time.Hour))
-			if took := time.Since(start); err != nil || got != how || took != want {
-				t.Errorf("%s: got %q, %v after %v", how, got, err, took)
-			}
+			took := time.Since(start)
+			must.CheckThat(t, err == nil && got == how && took == want, "%s: got %q, %v after %v", how, got, err, took)
 		}
 		start := time.Now()
 		must.Check(t, c.Ping(t.Context()))
@@ -213,21 +202,15 @@ func TestStepsReportLogAndAsk(t *testing.T) {
 				func(d *client.Dialer) {
 					d.OnLog = func(_ context.Context, m mcp.LoggingMessageParams) { logs <- m }
 					d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-						if form.Message != "When?" {
-							t.Errorf("got %+v", form)
-						}
+						must.CheckEqual(t, form.Message, "When?", form)
 						return mcp.AcceptElicit(map[string]any{"day": "Tuesday"})
 					}
 				})
 			var reports []string
 			got, err := client.CallTool[string](t.Context(), c, "book", nil, client.WithLogLevel(mcp.LevelInfo),
 				client.WithProgress(func(_, _ float64, message string) { reports = append(reports, message) }))
-			if err != nil || got != "Booked for Tuesday." {
-				t.Errorf("got %q, %v", got, err)
-			}
-			if len(reports) != 1 || reports[0] != "half" {
-				t.Errorf("reports: %q", reports)
-			}
+			must.CheckThat(t, err == nil && got == "Booked for Tuesday.", "got %q, %v", got, err)
+			must.CheckThat(t, len(reports) == 1 && reports[0] == "half", "reports: %q", reports)
 			if m := <-logs; m.Level != mcp.LevelWarning || m.Logger != "booking" ||
 				string(m.Data) != `{"state":"started"}` {
 				t.Errorf("got %+v", m)
@@ -280,9 +263,7 @@ func TestMistakesOfAFileHaveTheirLines(t *testing.T) {
 			_, err = fromYAML(d, slog.New(slog.DiscardHandler))
 		}
 		for _, want := range want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
-			}
+			must.CheckFails(t, err, want, text)
 		}
 	}
 }

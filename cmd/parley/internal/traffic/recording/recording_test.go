@@ -47,17 +47,13 @@ func TestMessagesAreKeptExactly(t *testing.T) {
 	} {
 		in := Event{Time: start, From: Client, Wire: Stdio, Message: []byte(message)}
 		text := write(t, WriterOptions{}, in)
-		if strings.Count(text, "\n") != 2 {
-			t.Errorf("%q: %d lines, want 2:\n%s", message, strings.Count(text, "\n"), text)
-		}
+		must.CheckEqual(t, strings.Count(text, "\n"), 2, message, "lines, want 2", text)
 		_, entries, err := ReadAll(strings.NewReader(text))
 		if err != nil {
 			t.Errorf("%q: %v", message, err)
 			continue
 		}
-		if diff := cmp.Diff([]Entry{{Line: 2, Event: in}}, entries); diff != "" {
-			t.Errorf("%q: (-written +read)\n%s", message, diff)
-		}
+		must.CheckEqual(t, cmp.Diff([]Entry{{Line: 2, Event: in}}, entries), "", message, "-written +read")
 	}
 }
 
@@ -76,17 +72,13 @@ func TestHTTPEventsAreReadAsTheyWereWritten(t *testing.T) {
 	h, entries, err := ReadAll(strings.NewReader(write(t,
 		WriterOptions{Program: "parley 1", Target: "http://127.0.0.1/mcp"}, events...)))
 	must.Do(t, err)
-	if diff := cmp.Diff(Header{Version: 1, Program: "parley 1", Time: start, Target: "http://127.0.0.1/mcp",
-		Redacted: true}, h); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(Header{Version: 1, Program: "parley 1", Time: start, Target: "http://127.0.0.1/mcp",
+		Redacted: true}, h), "")
 	var got []Event
 	for _, e := range entries {
 		got = append(got, e.Event)
 	}
-	if diff := cmp.Diff(events, got); diff != "" {
-		t.Errorf("(-written +read)\n%s", diff)
-	}
+	must.CheckEqual(t, cmp.Diff(events, got), "", "-written +read")
 }
 
 func TestInvalidRecordingsAreRejectedWithTheirLine(t *testing.T) {
@@ -113,18 +105,14 @@ func TestInvalidRecordingsAreRejectedWithTheirLine(t *testing.T) {
 func TestUnknownMembersAreIgnored(t *testing.T) {
 	_, entries, err := ReadAll(strings.NewReader(`{"parleyRecording":1,"new":1}` + "\n" +
 		`{"from":"client","wire":"stdio","new":[],"message":{}}`))
-	if err != nil || len(entries) != 1 || string(entries[0].Message) != "{}" {
-		t.Errorf("%v, %v", entries, err)
-	}
+	must.CheckThat(t, err == nil && len(entries) == 1 && string(entries[0].Message) == "{}", "%v, %v", entries, err)
 }
 
 func TestLongMessagesAreTruncated(t *testing.T) {
 	text := write(t, WriterOptions{}, Event{From: Client, Wire: Stdio,
 		Message: bytes.Repeat([]byte("\xff"), MaxMessage+1)})
 	_, entries, err := ReadAll(strings.NewReader(text))
-	if err != nil || len(entries) != 1 {
-		t.Fatal(len(entries), err)
-	}
+	must.That(t, err == nil && len(entries) == 1, "%v %v", len(entries), err)
 	if e := entries[0]; len(e.Message) != MaxMessage || !e.Truncated {
 		t.Errorf("%d bytes, truncated: %v", len(e.Message), e.Truncated)
 	}
@@ -156,9 +144,7 @@ func TestEachEventIsOneWrite(t *testing.T) {
 		})
 	}
 	writing.Wait()
-	if f.writes != 401 {
-		t.Errorf("%d writes, want 401", f.writes)
-	}
+	must.CheckEqual(t, f.writes, 401, "writes, want 401")
 	if _, entries, err := ReadAll(&f.Buffer); err != nil || len(entries) != 400 {
 		t.Errorf("%d events, %v", len(entries), err)
 	}
@@ -246,9 +232,7 @@ func TestHARHasEachExchange(t *testing.T) {
 	for text, into := range map[string]*any{b.String(): &got, archive: &want} {
 		must.Do(t, json.Unmarshal([]byte(text), into))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, got), "")
 	if err := WriteHAR(&b, h, nil); err != ErrNoHTTP {
 		t.Error(err)
 	}
@@ -283,10 +267,8 @@ func TestSecretsInMessagesAreRedacted(t *testing.T) {
 		if want == "" {
 			want = message
 		}
-		if got := string(recorded(t, WriterOptions{}, Event{From: Client, Wire: Stdio,
-			Message: []byte(message)}).Message); got != want {
-			t.Errorf("recorded %s\nwant     %s", got, want)
-		}
+		got := string(recorded(t, WriterOptions{}, Event{From: Client, Wire: Stdio, Message: []byte(message)}).Message)
+		must.CheckThat(t, got == want, "recorded %s\nwant     %s", got, want)
 		if got := string(recorded(t, WriterOptions{KeepSecrets: true},
 			Event{From: Client, Wire: Stdio, Message: []byte(message)}).Message); got != message {
 			t.Errorf("with secrets: recorded %s\nwant     %s", got, message)
@@ -309,9 +291,7 @@ func TestSecretsInHTTPAreRedacted(t *testing.T) {
 			t.Errorf("%s: %s, want %s…", name, got.Request.Header.Get(name), value)
 		}
 	}
-	if want := "https://redacted-1@h/token?code=redacted-2&x=1#access_token=redacted-3"; got.Request.URL != want {
-		t.Errorf("URL %s, want %s", got.Request.URL, want)
-	}
+	must.CheckEqual(t, got.Request.URL, "https://redacted-1@h/token?code=redacted-2&x=1#access_token=redacted-3")
 	if form := string(got.Message); !strings.HasPrefix(form,
 		"grant_type=authorization_code&code=redacted-2&client_id=c&code_verifier=redacted-") {
 		t.Error(form)
@@ -329,9 +309,7 @@ func TestASessionHasOneReplacement(t *testing.T) {
 		Event{From: Client, Wire: HTTP, Exchange: 2, Request: &Request{"POST", "http://h/messages?sessionId=abc",
 			http.Header{"Mcp-Session-Id": {"abc"}}}},
 	)
-	if strings.Contains(text, "abc") || strings.Count(text, "redacted-1") != 3 {
-		t.Error(text)
-	}
+	must.CheckThat(t, !strings.Contains(text, "abc") && strings.Count(text, "redacted-1") == 3, "%v", text)
 }
 
 func TestSecretNamesAreRecognised(t *testing.T) {
@@ -342,8 +320,6 @@ func TestSecretNamesAreRecognised(t *testing.T) {
 		"": false, "key": false, "keyboard": false, "token_type": false, "progressToken": false, "tokens": false,
 		"secretary": false, "Mcp-Protocol-Version": false, "author": false,
 	} {
-		if got := isSecretName(name); got != want {
-			t.Errorf("%q: %v, want %v", name, got, want)
-		}
+		must.CheckEqual(t, isSecretName(name), want, name)
 	}
 }

@@ -75,16 +75,11 @@ func TestTransportReportsRequestsAndResponses(t *testing.T) {
 		text := must.Get(io.ReadAll(resp.Body))(t)
 		return string(text)
 	}
-	if text := send(strings.NewReader("one")); text != "answer to one" {
-		t.Error(text)
-	}
+	must.CheckEqual(t, send(strings.NewReader("one")), "answer to one")
 	// without GetBody
-	if text := send(io.MultiReader(strings.NewReader("t"), strings.NewReader("wo"))); text != "answer to two" {
-		t.Error(text)
-	}
-	if text := send(nil); !strings.HasSuffix(text, "unfinished") {
-		t.Error(text)
-	}
+	must.CheckEqual(t, send(io.MultiReader(strings.NewReader("t"), strings.NewReader("wo"))), "answer to two")
+	text := send(nil)
+	must.CheckThat(t, strings.HasSuffix(text, "unfinished"), "%v", text)
 	want := []string{
 		`1 client POST "one"`, `1 server 200 "answer to one" end`,
 		`2 client POST "two"`, `2 server 200 "answer to two" end`,
@@ -110,13 +105,10 @@ func TestTransportReportsAResponseBeforeItsLastByteIsRead(t *testing.T) {
 		for range text {
 			must.Get(io.ReadFull(resp.Body, make([]byte, 1)))(t)
 		}
-		if want := []string{"1 client GET", want}; !slices.Equal(got.lines, want) {
-			t.Errorf("got %q, want %q", got.lines, want)
-		}
+		want := []string{"1 client GET", want}
+		must.CheckThat(t, slices.Equal(got.lines, want), "got %q, want %q", got.lines, want)
 		resp.Body.Close()
-		if len(got.lines) != 2 {
-			t.Errorf("got %q after Close", got.lines)
-		}
+		must.CheckEqual(t, len(got.lines), 2, got.lines, "after Close")
 		s.Close()
 	}
 }
@@ -136,9 +128,7 @@ func TestTransportReportsWhoEndsAStream(t *testing.T) {
 	c := &http.Client{Transport: &Transport{Base: s.Client().Transport, Report: got.add}}
 	resp, err := c.Get(s.URL)
 	must.Do(t, err)
-	if _, err := io.ReadFull(resp.Body, make([]byte, 9)); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(io.ReadFull(resp.Body, make([]byte, 9))))
 	resp.Body.Close()
 	if resp, err = c.Post(s.URL, "text/plain", nil); err != nil {
 		t.Fatal(err)
@@ -242,9 +232,7 @@ func TestObserverReportsWhoEndsAStream(t *testing.T) {
 	})
 	resp, err := http.Get(s.URL)
 	must.Do(t, err)
-	if _, err := io.ReadFull(resp.Body, make([]byte, 9)); err != nil {
-		t.Error(err)
-	}
+	must.Check(t, must.Err(io.ReadFull(resp.Body, make([]byte, 9))))
 	resp.Body.Close()
 	s.CloseClientConnections()
 	if resp, err = http.Post(s.URL, "text/plain", nil); err != nil {
@@ -269,9 +257,8 @@ func TestServerConnReportsBothDirections(t *testing.T) {
 		conn := ServerConn(far, got.add)
 		ctx := context.Background()
 		must.Do(t, near.Write(ctx, []byte(`{"id":1}`)))
-		if msg, err := conn.Read(ctx); err != nil || string(msg) != `{"id":1}` {
-			t.Fatalf("%s, %v", msg, err)
-		}
+		msg := must.Get(conn.Read(ctx))(t)
+		must.Equal(t, string(msg), `{"id":1}`, msg)
 		must.Do(t, conn.Write(ctx, []byte(`{"id":2}`)))
 		if msg, err := near.Read(ctx); err != nil || string(msg) != `{"id":2}` {
 			t.Fatalf("%s, %v", msg, err)
@@ -281,9 +268,7 @@ func TestServerConnReportsBothDirections(t *testing.T) {
 			t.Fatal(err)
 		}
 		conn.Close()
-		if want := []string{`0 client "{\"id\":1}"`, `0 server "{\"id\":2}"`, `0 client end`}; !slices.Equal(got.lines,
-			want) {
-			t.Errorf("reported %q", got.lines)
-		}
+		want := []string{`0 client "{\"id\":1}"`, `0 server "{\"id\":2}"`, `0 client end`}
+		must.CheckThat(t, slices.Equal(got.lines, want), "reported %q", got.lines)
 	})
 }

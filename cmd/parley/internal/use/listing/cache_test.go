@@ -24,9 +24,7 @@ func tools(names ...string) *Names {
 
 func TestNamesReplaceThoseThatAreKnown(t *testing.T) {
 	c := NewCache(filepath.Join(t.TempDir(), "a", "b"))
-	if c.Get("key") != nil {
-		t.Error("an empty cache has a server")
-	}
+	must.CheckThat(t, c.Get("key") == nil, "an empty cache has a server")
 	want := tools("z")
 	want.Completes = true
 	for _, names := range []*Names{tools("x", "y"), want} {
@@ -35,18 +33,15 @@ func TestNamesReplaceThoseThatAreKnown(t *testing.T) {
 	if got := c.Get("key"); got == nil || !reflect.DeepEqual(&got.Names, want) || c.Age(got.Time) > time.Hour {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if c.Get("other") != nil {
-		t.Error("another key has a server")
-	}
+	must.CheckThat(t, c.Get("other") == nil, "another key has a server")
 }
 
 func TestOnlyTheUserCanReadTheCache(t *testing.T) {
 	c := NewCache(filepath.Join(t.TempDir(), "cache"))
 	must.Do(t, c.Update("secret", c.SetFailed))
 	for _, path := range []string{c.dir, c.path("secret")} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm()&0o077 != 0 || strings.Contains(path, "secret") {
-			t.Errorf("%s: %v %v", path, info, err)
-		}
+		info := must.Get(os.Stat(path))(t)
+		must.CheckThat(t, info.Mode().Perm()&0o077 == 0 && !strings.Contains(path, "secret"), "%s: %v", path, info)
 	}
 }
 
@@ -58,35 +53,29 @@ func TestTheCacheIsBounded(t *testing.T) {
 		at := time.Unix(int64(i), 0)
 		must.Do(t, os.Chtimes(c.path(key), at, at))
 	}
-	if n := len(c.files()); n != maxServers || c.Get("9") != nil || c.Get("10") == nil {
-		t.Errorf("the cache has %d files", n)
-	}
-	if urls := c.URLs(); len(urls) != maxServers || urls[0] != "http://73" || urls[1] != "http://72" {
-		t.Errorf("URLs() = %q", urls)
-	}
+	n := len(c.files())
+	must.CheckThat(t, n == maxServers && c.Get("9") == nil && c.Get("10") != nil, "the cache has %d files", n)
+	urls := c.URLs()
+	must.CheckThat(t, len(urls) == maxServers && urls[0] == "http://73" && urls[1] == "http://72", "URLs() = %q", urls)
 	if err := c.Use("30", ""); err != nil || c.URLs()[0] != "http://30" {
 		t.Errorf("after the use of a server, URLs() = %q, %v", c.URLs(), err)
 	}
 	if err := c.Use("new", "http://new"); err != nil || c.URLs()[0] != "http://new" || c.Get("new").Lists != nil {
 		t.Errorf("after the use of a new server, URLs() = %q, %v", c.URLs(), err)
 	}
-	if err := c.Update("large", c.SetNames("", tools(strings.Repeat("x", maxFile)))); err != nil ||
-		c.Get("large") != nil {
-		t.Errorf("a large server: %v", err)
-	}
+	err := c.Update("large", c.SetNames("", tools(strings.Repeat("x", maxFile))))
+	must.CheckThat(t, err == nil && c.Get("large") == nil, "a large server: %v", err)
 }
 
 func TestInvalidFilesAreIgnored(t *testing.T) {
 	c := NewCache(t.TempDir())
 	for _, content := range []string{"", "{", `{"version":1}`, `{"version":2,"lists":3}`, `{"version":2,"version":2}`} {
 		must.Do(t, os.WriteFile(c.path("key"), []byte(content), 0o600))
-		if s := c.Get("key"); s != nil {
-			t.Errorf("%s: %+v", content, s)
-		}
+		s := c.Get("key")
+		must.CheckThat(t, s == nil, "%s: %+v", content, s)
 	}
-	if err := c.Update("key", c.SetFailed); err != nil || !c.Get("key").Failed {
-		t.Error("an invalid file is not replaced", err)
-	}
+	err := c.Update("key", c.SetFailed)
+	must.CheckThat(t, err == nil && c.Get("key").Failed, "an invalid file is not replaced %v", err)
 }
 
 func TestReadersSeeWholeFiles(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // repeat returns n elements of an array or an object with their numbers.
@@ -43,9 +45,7 @@ func TestReadingASchemaOfAPeerIsBounded(t *testing.T) {
 		raw := json.RawMessage(text)
 		n := parseSchema(raw, "argument")
 		all := n.arguments()
-		if n.doc.left < -(1<<20)-len(text) {
-			t.Errorf("%s: %d steps beyond the budget", name, -n.doc.left)
-		}
+		must.CheckThat(t, n.doc.left >= -(1<<20)-len(text), "%s: %d steps beyond the budget", name, -n.doc.left)
 		if name == "properties" && (len(all) != 9000 || !all[8999].Required || all[8999].Type != "string") {
 			t.Errorf("%s: %d arguments", name, len(all))
 		}
@@ -57,9 +57,7 @@ func TestReadingASchemaOfAPeerIsBounded(t *testing.T) {
 		}
 		_, err = ParseFields(raw, []string{"zzz=1"})
 		for _, text := range append(texts, fmt.Sprint(err)) {
-			if len(text) > 3*maxSummary {
-				t.Errorf("%s: a text of %d bytes: %.200s", name, len(text), text)
-			}
+			must.CheckThat(t, len(text) <= 3*maxSummary, "%s: a text of %d bytes: %.200s", name, len(text), text)
 		}
 		_ = Example(raw)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 const everything = `{
@@ -75,9 +77,7 @@ func TestParseConvertsWordsByTheirSchemaTypes(t *testing.T) {
 			words = strings.Split(c.words, "|")
 		}
 		got, err := Parse(json.RawMessage(everything), words)
-		if err != nil || string(got) != c.want {
-			t.Errorf("Parse(%s) = %s, %v, want %s", c.words, got, err, c.want)
-		}
+		must.CheckThat(t, err == nil && string(got) == c.want, "Parse(%s) = %s, %v, want %s", c.words, got, err, c.want)
 		if err == nil && !json.Valid(got) {
 			t.Errorf("Parse(%s) = %s, want valid JSON", c.words, got)
 		}
@@ -140,9 +140,7 @@ func TestUndefinedArgumentsAreNamedAlthoughTheSchemaAllowsThem(t *testing.T) {
 		for _, err := range Undefined(json.RawMessage(c.schema), json.RawMessage(c.arguments)) {
 			got = append(got, err.Error())
 		}
-		if strings.Join(got, "\n") != c.want {
-			t.Errorf("Undefined(%s, %s) = %q, want %q", c.schema, c.arguments, got, c.want)
-		}
+		must.CheckEqual(t, strings.Join(got, "\n"), c.want, c.schema, c.arguments, got)
 	}
 }
 
@@ -159,9 +157,7 @@ func TestSummaryUsesTheNotationOfTheCommandLine(t *testing.T) {
 		`not JSON`:          ``,
 		``:                  ``,
 	} {
-		if got := Summary(json.RawMessage(schema)); got != want {
-			t.Errorf("Summary(%s) = %q, want %q", schema, got, want)
-		}
+		must.CheckEqual(t, Summary(json.RawMessage(schema)), want, schema)
 	}
 }
 
@@ -179,17 +175,15 @@ func TestRecursiveAndInvalidSchemasAreReadWithinBounds(t *testing.T) {
 		`{"$ref":"#/allOf/0","allOf":[{"$ref":"#","if":{},"then":{"$ref":"#"},"dependentSchemas":{"a":{"$ref":"#"}}}]}`,
 	} {
 		_ = Summary(json.RawMessage(schema))
-		if got, err := Parse(json.RawMessage(schema), []string{"a:=1"}); err != nil || string(got) != `{"a":1}` {
-			t.Errorf("Parse with the schema %.60s = %s, %v", schema, got, err)
-		}
+		got := must.Get(Parse(json.RawMessage(schema), []string{"a:=1"}))(t)
+		must.CheckEqual(t, string(got), `{"a":1}`, "Parse with the schema", schema, got)
 		_, _ = Parse(json.RawMessage(schema), []string{"a=1", "a=2"})
 	}
 }
 
 func TestParseObjectKeepsTheTextOfTheObject(t *testing.T) {
-	if got, err := ParseObject(` {"a": 9007199254740993} `); err != nil || string(got) != `{"a": 9007199254740993}` {
-		t.Errorf("ParseObject() = %s, %v", got, err)
-	}
+	got := must.Get(ParseObject(` {"a": 9007199254740993} `))(t)
+	must.CheckEqual(t, string(got), `{"a": 9007199254740993}`, "ParseObject() =", got)
 	for _, text := range []string{"", "[]", "1", "{", `{"a":1} x`, "null"} {
 		if got, err := ParseObject(text); err == nil {
 			t.Errorf("ParseObject(%q) = %s, want an error", text, got)
@@ -227,9 +221,8 @@ func TestArgumentsDescribeTheSchema(t *testing.T) {
 		{Name: "to", Type: "any", Range: "at least -2.5 and less than 9"},
 		{Name: "v4", Type: "integer"},
 	}
-	if got := Arguments(schema); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
-	}
+	got := Arguments(schema)
+	must.CheckThat(t, reflect.DeepEqual(got, want), "got %+v\nwant %+v", got, want)
 }
 
 // Each word of an example is one that a user could type, and Parse makes the value of it.
@@ -258,13 +251,9 @@ func TestExamplesParse(t *testing.T) {
 	} {
 		schema := json.RawMessage(`{"type":"object","required":["x"],"properties":{"x":` + test.property + `}}`)
 		words := Example(schema)
-		object, err := Parse(schema, words)
-		if err != nil || string(object) != `{"x":`+test.value+`}` {
-			t.Errorf("%s: the words %q are %s, %v", test.property, words, object, err)
-		}
-		if got := strings.Join(words, " "); got != test.word {
-			t.Errorf("%s: the words are %s, want %s", test.property, got, test.word)
-		}
+		object := must.Get(Parse(schema, words))(t)
+		must.CheckEqual(t, string(object), `{"x":`+test.value+`}`, test.property, "the words", words, object)
+		must.CheckEqual(t, strings.Join(words, " "), test.word, test.property, "the words")
 	}
 }
 
@@ -274,9 +263,8 @@ func TestExampleOfOptionalArguments(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for _, schema := range []string{`{}`, ``, `true`, `{"required":["a=b",""]}`, `[`} {
-		if got := Example(json.RawMessage(schema)); len(got) > 0 {
-			t.Errorf("%s: %q", schema, got)
-		}
+		got := Example(json.RawMessage(schema))
+		must.CheckThat(t, len(got) == 0, "%s: %q", schema, got)
 	}
 }
 
@@ -318,12 +306,9 @@ func TestSubschemasAreCombined(t *testing.T) {
 			`[x=integer] [y=any]`, `{"x":1,"y":"1"}`},
 	} {
 		schema := json.RawMessage(test.schema)
-		if got := Summary(schema); got != test.summary {
-			t.Errorf("%s: the arguments are %s, want %s", schema, got, test.summary)
-		}
-		if got, err := Parse(schema, strings.Split(test.words, "|")); err != nil || string(got) != test.object {
-			t.Errorf("%s: %s is %s, %v, want %s", schema, test.words, got, err, test.object)
-		}
+		must.CheckEqual(t, Summary(schema), test.summary, schema, "the arguments")
+		got := must.Get(Parse(schema, strings.Split(test.words, "|")))(t)
+		must.CheckEqual(t, string(got), test.object, schema, test.words, got)
 		if _, err := Parse(schema, Example(schema)); err != nil {
 			t.Errorf("%s: the example %q: %v", schema, Example(schema), err)
 		}
@@ -348,7 +333,5 @@ func TestAnnotationsNextToAReferenceComeFirst(t *testing.T) {
 			Values: []string{"red", "blue"}},
 		{Name: "trim", Type: "red|blue", Default: `"red"`, Description: "A colour", Values: []string{"red", "blue"}},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
-	}
+	must.CheckThat(t, reflect.DeepEqual(got, want), "got %+v\nwant %+v", got, want)
 }
