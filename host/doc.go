@@ -30,3 +30,18 @@
 // withholds definitions that are new or have changed, and [Host.Audit] handles a record of each decision. They apply
 // to the methods of the Host and to the requests that a gateway forwards.
 package host
+
+// The path of Host.Call, in this order; other requests are like it:
+//
+//   - catalog.go: the server and its name of the tool, from the name in the merged list (naming is in lists.go).
+//     offer.go: what each server offers, and to whom.
+//   - review.go: whether the definition is accepted. What was accepted before, the program knows: Host.Review of parley
+//     compares with its lock file.
+//   - guard.go, policy.go, approval.go, audit.go: whether the policy and the approver let it pass, and its record.
+//   - supervisor.go: the server, which starts again after a failure (retry.go) and ends when it is idle.
+//   - sharing.go: whose connection it uses. pool.go: that connection, which is dialled, bounded, and closed when idle.
+//   - client.go: the request on the client of that connection. results.go: a result that is too large for a model.
+//
+// A message of the server on the way: attribution.go decides whose request it belongs to, question.go passes it on to
+// the caller of that request or answers it with an error, roots.go and inputrequest.go limit what is asked. Lists of
+// servers that depend on the caller are in callerlists.go; callerlistwatch.go keeps them up to date.

@@ -7,10 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/parley-mcp/parley/internal/challenge"
 )
 
 // authorizeAgain discovers the authorization server of the MCP server again, and gets a
@@ -121,13 +118,6 @@ func (s *session) ofIssuer(ctx context.Context) (*discovery, error) {
 	return s.discovery, nil
 }
 
-// justObtained reports whether the rejected token was issued or refreshed just now, so
-// that refreshing it would not help.
-func (s *session) justObtained(before *token, n *need) bool {
-	return before != nil && before.Access == n.rejected &&
-		(time.Since(before.issued) < freshAge || time.Since(before.refreshed) < freshAge)
-}
-
 // preferredIssuer returns a function that chooses one of several authorization servers:
 // one with a configured registration, the one of the stored token, one with a stored
 // registration, or else the first.
@@ -190,122 +180,6 @@ func (s *session) saveRecord(ctx context.Context, d *discovery) error {
 	return save(ctx, s.owner.store(), serverKey(s.server), d.record())
 }
 
-// renew replaces a token that is about to expire, without the user. It returns nil if
-// that is not possible. The caller holds the lock.
-func (s *session) renew(ctx context.Context, t *token) (*token, error) {
-	r, err := load[record](ctx, s.owner.store(), serverKey(s.server))
-	if err != nil || r == nil {
-		return nil, err
-	}
-	unlock, err := s.owner.store().Lock(ctx, r.tokenKey(s.server))
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	stored, err := load[token](ctx, s.owner.store(), r.tokenKey(s.server))
-	if err != nil {
-		return nil, err
-	}
-	if stored.usable() && stored.Access != t.Access && !stored.expiring(time.Now()) {
-		s.use(stored)
-		return stored, nil // renewed by another process
-	}
-	if !stored.usable() || stored.Refresh == "" && s.owner.Grant == nil {
-		return nil, nil
-	}
-	d, err := s.discoveryOf(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	var renewed *token
-	if stored.Refresh != "" {
-		renewed, err = s.refresh(ctx, d, stored)
-	}
-	if renewed == nil && err == nil && s.owner.Grant != nil {
-		if renewed, err = s.owner.Grant.token(ctx, s, d, stored.Requested, stored.Proof); err == nil {
-			s.saveToken(ctx, d, renewed)
-		}
-	}
-	if err != nil || renewed == nil {
-		return nil, err
-	}
-	s.use(renewed)
-	return renewed, nil
-}
-
-// discoveryOf returns the metadata of the authorization server that issued a stored
-// token, which alone can renew or revoke it.
-func (s *session) discoveryOf(ctx context.Context, r *record) (*discovery, error) {
-	if s.discovery != nil && s.discovery.server.Issuer == r.Issuer && s.discovery.resourceID() == r.Resource {
-		return s.discovery, nil
-	}
-	if g, ok := s.owner.Grant.(*TokenExchange); ok {
-		return g.discovery(s), nil
-	}
-	d := &discovery{}
-	var err error
-	if r.Fallback {
-		d.server, err = s.peers.ownServer(ctx, "")
-	} else {
-		d.resource = &resourceMetadata{Resource: r.Resource}
-		d.server, err = s.peers.authorizationServer(ctx, r.Issuer)
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.discovery = d
-	return d, nil
-}
-
-// refresh uses the refresh token of t. It returns nil without an error if the refresh
-// token is not valid any more. The caller holds the store's lock of the token.
-func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, error) {
-	c, err := s.clientOf(ctx, d, t)
-	if err != nil || c == nil {
-		return nil, err
-	}
-	// The response may contain the only valid refresh token. It must be stored even if
-	// the caller cancels.
-	ctx, done := withGrace(ctx, gracePeriod)
-	defer done()
-	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {t.Refresh}}
-	renewed, err := s.tokenRequest(d, form, c, t.Proof, s.owner.settingsAfter(t)).do(ctx, &s.asNonce)
-	if rejectsRefresh(err) {
-		if isServerError(err, "invalid_client", "unauthorized_client") {
-			s.forgetClient(ctx, d, c)
-		}
-		spent := *t
-		spent.Refresh = ""
-		return nil, save(ctx, s.owner.store(), d.record().tokenKey(s.server), &spent)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot refresh the access token: %w", err)
-	}
-	renewed.refreshed = time.Now()
-	if renewed.Refresh == "" {
-		renewed.Refresh = t.Refresh
-	}
-	renewed.Requested, renewed.Client = t.Requested, t.Client
-	if len(renewed.Scopes) == 0 {
-		renewed.Scopes = t.Scopes
-	}
-	s.saveToken(ctx, d, renewed)
-	return renewed, nil
-}
-
-// rejectsRefresh reports whether an error says that a refresh token, or its client, is not valid any more. Besides the
-// codes of RFC 6749, section 5.2, some servers send codes of their own, such as "bad_refresh_token" and
-// "token_revoked".
-func rejectsRefresh(err error) bool {
-	var e *ServerError
-	if !errors.As(err, &e) || e.Status >= 500 || e.Status == http.StatusTooManyRequests ||
-		strings.HasPrefix(e.Code, "unsupported_") {
-		return false
-	}
-	return e.Code == "invalid_client" || e.Code == "unauthorized_client" || strings.Contains(e.Code, "grant") ||
-		strings.Contains(e.Code, "token")
-}
-
 // clientOf returns the client that a token was issued to, which alone may refresh it (RFC
 // 6749, section 6). It returns nil if that client has expired.
 func (s *session) clientOf(ctx context.Context, d *discovery, t *token) (*client, error) {
@@ -352,12 +226,6 @@ func (s settings) setResource(form url.Values, resource string) {
 	}
 }
 
-func setScope(form url.Values, scopes []string) {
-	if len(scopes) > 0 {
-		form.Set("scope", strings.Join(scopes, " "))
-	}
-}
-
 // revoke revokes a token (RFC 7009) if the authorization server is known to support that.
 // It logs errors, because the token is deleted in any case.
 func (s *session) revoke(ctx context.Context, r *record, t *token) {
@@ -383,48 +251,6 @@ func (s *session) revoke(ctx context.Context, r *record, t *token) {
 }
 
 const offlineAccess = "offline_access"
-
-// splitScopes splits a space-separated list of scopes, and drops invalid ones.
-func splitScopes(s string) []string {
-	if len(s) > 16<<10 {
-		return nil
-	}
-	return slices.DeleteFunc(strings.Fields(s), func(scope string) bool { return !validScopes([]string{scope}) })
-}
-
-// covers reports whether have contains all of the scopes.
-func covers(have, scopes []string) bool {
-	for _, s := range scopes {
-		if !slices.Contains(have, s) {
-			return false
-		}
-	}
-	return true
-}
-
-// scopesToRequest returns the scopes to request (2026-07-28, basic/authorization, Scope
-// Selection Strategy): those of the challenge, else those of the server's metadata, else
-// none. It adds the scopes of the previous request, because a challenge names the scopes
-// of one operation only.
-func scopesToRequest(challenged, previous []string, d *discovery) []string {
-	scopes := challenged
-	if len(scopes) == 0 && len(previous) == 0 && d.resource != nil {
-		scopes = d.resource.ScopesSupported
-	}
-	scopes = challenge.Union(previous, scopes)
-	supported := d.server.ScopesSupported
-	if len(supported) == 0 {
-		return scopes
-	}
-	// The authorization server, not the resource, decides about refresh tokens (2026-07-28,
-	// basic/authorization, Refresh Tokens). As the only scope, offline_access would replace
-	// the default scopes.
-	scopes = slices.DeleteFunc(scopes, func(s string) bool { return s == offlineAccess })
-	if len(scopes) > 0 && slices.Contains(supported, offlineAccess) && d.server.supportsGrant("refresh_token") {
-		scopes = append(scopes, offlineAccess)
-	}
-	return scopes
-}
 
 // supportsGrant reports whether the server supports a grant type. A server that lists
 // none may support any.

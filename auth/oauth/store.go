@@ -18,8 +18,8 @@ type TokenStore interface {
 	// Save sets the value of a key, and must not retain value. Nil deletes the key.
 	Save(ctx context.Context, key string, value []byte) error
 	// Lock locks a key until unlock is called. It excludes other goroutines and other
-	// processes that share the store. The end of a process releases its locks. Load and
-	// Save do not need the lock.
+	// processes that share the store, so that one of them uses a refresh token or logs in.
+	// The end of a process releases its locks. Load and Save do not need the lock.
 	Lock(ctx context.Context, key string) (unlock func(), err error)
 }
 
