@@ -55,8 +55,8 @@ func parseCallerHeader(from, text string) (callerHeader, error) {
 		return h, fmt.Errorf(`%q must have the form "NAME: ${value}", with other text around ${value} if needed, such `+
 			`as "Authorization: Bearer ${value}"`, from)
 	case h.from == "Authorization":
-		return h, errors.New("Authorization must not be passed on, because it authorizes callers here: let them send " +
-			"the key for the server in another header, such as X-Server-Token")
+		return h, errors.New("the header Authorization must not be passed on, because it authorizes callers here: " +
+			"let them send the key for the server in another header, such as X-Server-Token")
 	}
 	for _, name := range []string{h.from, h.to} {
 		if !isFieldName(name) {
@@ -152,7 +152,8 @@ func (s *supervisor) headersOf(c *Caller) (string, error) {
 	return digest.Join(parts...), nil
 }
 
-// passHeaders makes a client send the headers of a caller, and never those of the operator in their place.
+// passHeaders makes a client send the headers of a caller to its server, and never those of the operator in their
+// place. No other server receives them.
 func (s *supervisor) passHeaders(d *client.Dialer, c *Caller) {
 	if len(s.callerHeaders) == 0 {
 		return

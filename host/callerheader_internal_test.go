@@ -141,7 +141,9 @@ func TestKeysReplaceTheHeadersOfTheOperator(t *testing.T) {
 		s.passHeaders(&d, c)
 		must.CheckEqual(t, d.Header.Get("Authorization"), want)
 		must.CheckEqual(t, d.Header.Get("X-Kept"), "kept")
-		must.CheckEqual(t, len(d.Header["authorization"]), 0)
+		for name := range d.Header {
+			must.CheckEqual(t, name, http.CanonicalHeaderKey(name))
+		}
 		must.CheckEqual(t, d.Auth, nil)
 	}
 }

@@ -38,7 +38,9 @@ package host
 //   - review.go: whether the definition is accepted. What was accepted before, the program knows: Host.Review of parley
 //     compares with its lock file.
 //   - guard.go, policy.go, approval.go, audit.go: whether the policy and the approver let it pass, and its record.
-//   - supervisor.go: the server, which starts again after a failure (retry.go) and ends when it is idle.
+//   - hooks.go: what Host.OnRequest and Host.OnResult may change; the webhooks of parley are two such functions.
+//   - supervisor.go: the server, which starts again after a failure (retry.go) and ends when it is idle. await.go: how
+//     long a request waits for it.
 //   - sharing.go: whose connection it uses. pool.go: that connection, which is dialled, bounded, and closed when idle.
 //   - client.go: the request on the client of that connection. results.go: a result that is too large for a model.
 //

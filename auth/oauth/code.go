@@ -14,7 +14,6 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/parley-mcp/parley/auth/internal/secrets"
-	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
@@ -135,23 +134,6 @@ func (m *serverMetadata) checkCode(with settings) error {
 			ErrNoPKCE, m.Issuer)
 	}
 	return nil
-}
-
-// clientFor returns existing if it can be used with a redirect URI, or registers a client, which is to request scopes.
-// Existing may be nil. A client that is registered for fewer scopes is kept until the authorization server rejects
-// them: sessions and tasks belong to a client.
-func (s *session) clientFor(ctx context.Context, d *discovery, existing *client, redirectURI string,
-	scopes []string) (*client, error) {
-	if err := checkRedirectURI(redirectURI); err != nil {
-		return nil, err
-	}
-	if existing == nil || existing.dynamic() && existing.RedirectURI != redirectURI {
-		if d.resource != nil { // a later login can request these, and must not be that of another client
-			scopes = challenge.Union(scopes, d.resource.ScopesSupported)
-		}
-		return s.newClient(ctx, d, redirectURI, scopes)
-	}
-	return existing, nil
 }
 
 // codeRequest is an authorization request. It is stored as JSON.

@@ -33,7 +33,9 @@
 // bound to this program by PKCE, to the request by state, to the issuer by iss, and to
 // the browser that the program opened.
 //
-// A token is sent only to the MCP server that it was issued for. A registration is used
+// A token is sent only to the MCP server that it was issued for: it is kept by the canonical URL of the server
+// (client.go), requested for it (setResource in obtain.go) if the metadata is the server's (isResourceOf in
+// discovery.go), and sent to its origin only (internal/dial/httpclient/authorize.go). A registration is used
 // only at the authorization server that issued it. Neither appears in logs, errors or
 // URLs. A Client starts at most three authorizations per minute for one server, and
 // remembers for a minute that the user has declined.
