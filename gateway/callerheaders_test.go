@@ -129,6 +129,7 @@ func (s *keyedServer) check(t *testing.T, name, header string) {
 
 // keyring sends the keys of a caller with each request, which can change within a session.
 type keyring struct {
+	next  *http.Transport // a test server that closes ends idle connections of http.DefaultTransport
 	mu    sync.Mutex
 	owner string
 }
@@ -149,7 +150,7 @@ func (k *keyring) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Header.Set("X-"+name, key)
 		}
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return k.next.RoundTrip(r)
 }
 
 // Two servers have a key of each caller. The test is written for the wrong server and the wrong caller first: each
@@ -231,7 +232,8 @@ func startKeyedGateway(t *testing.T, h *host.Host, logger *slog.Logger) (users, 
 func callWithKeys(t *testing.T, user string, r mcp.Revision, target client.Target) {
 	ctx, cancel := context.WithTimeout(t.Context(), patienceOfAudience)
 	defer cancel()
-	keys := &keyring{owner: user + "-0"}
+	keys := &keyring{next: new(http.Transport), owner: user + "-0"}
+	defer keys.next.CloseIdleConnections()
 	d := client.Dialer{Revision: r, Logger: quiet, HTTPClient: &http.Client{Transport: keys}}
 	c, err := d.Dial(ctx, target)
 	if err != nil {
