@@ -156,9 +156,9 @@ func (k *keyring) RoundTrip(r *http.Request) (*http.Response, error) {
 // Two servers have a key of each caller. The test is written for the wrong server and the wrong caller first: each
 // request to a server is searched for all keys. Callers of each revision change their keys within a session.
 func TestKeyOfACallerReachesItsServerOnlyAndIsNotShared(t *testing.T) {
-	for _, theirs := range mcp.Revisions() {
+	t.Parallel()
+	for _, theirs := range mcp.Revisions() { // one after the other: each has 25 clients at a time
 		t.Run(string(theirs), func(t *testing.T) {
-			t.Parallel()
 			one, first := newKeyedServer(t, "one")
 			two, second := newKeyedServer(t, "two")
 			var log, audit syncbuffer.Buffer
@@ -241,7 +241,7 @@ func callWithKeys(t *testing.T, user string, r mcp.Revision, target client.Targe
 		return
 	}
 	defer c.Close()
-	numbers := []string{"1", "2", "0", "1", "3", "2"}
+	numbers := []string{"1", "2", "3", "0", "1"}
 	if r.Modern() && target.(*client.HTTPTarget).Header == nil { // nothing tells strangers with one key, or none, apart
 		numbers = []string{"1", "2", "1"}
 	}
