@@ -296,7 +296,7 @@ func usedMemory(t *testing.T, redis *server) int64 {
 }
 
 // BenchmarkStore compares operations with a GET of go-redis over the same number of connections, which is the baseline.
-// It reports the CPU time that Redis needs for an operation. docs/program/scale.md has these figures.
+// It reports the CPU time that Redis needs for an operation. CAPACITY.md has these figures.
 func BenchmarkStore(b *testing.B) {
 	var callers atomic.Int64
 	for _, program := range programs {
