@@ -63,6 +63,13 @@ func (c *closableResponse) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
+// FlushError implements what [http.ResponseController] calls.
+func (c *closableResponse) FlushError() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return http.NewResponseController(c.ResponseWriter).Flush()
+}
+
 // close waits for the first event, asks the client to reconnect after retry, and ends the response (2025-11-25,
 // basic/transports, Sending Messages to the Server).
 func (c *closableResponse) close(ctx context.Context, retry time.Duration) error {
