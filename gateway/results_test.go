@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -19,9 +20,11 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
 )
@@ -434,4 +437,32 @@ func TestMetaOfRequestsIsForwarded(t *testing.T) {
 		must.Get(c.CallTool(t.Context(), "up__t", nil, client.WithMeta(meta)))(t)
 		must.CheckEqual(t, <-got, `{"a":1.50} `+parent)
 	})
+}
+
+// A login that a server needs is an error with its URL, which also a client without event streams can open.
+func TestClientsOfJSONReceiveTheURLOfALogin(t *testing.T) {
+	up := &server.Server{}
+	server.AddTool(up, mcp.Tool{Name: "t"}, func(context.Context, none) (string, error) { return "", nil })
+	s := &server.Server{Name: "gateway", Auth: usersByToken()}
+	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{{
+		Name: "up", Target: client.URL(serveHTTP(t, up)), CallerAuth: host.NewCallerAuth(
+			func(principal.Principal) (loggedOut, error) { return loggedOut{}, nil }),
+	}}}, s)
+	url, header := serveHTTP(t, s), []string{"Accept", "application/json", "Authorization", "Bearer ada"}
+	begun := wiretest.Do(t, "POST", url, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":`+
+		`"2025-11-25","capabilities":{"elicitation":{"url":{}}},"clientInfo":{"name":"c","version":"1"}}}`, header...)
+	header = append(header, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"))
+	wiretest.Text(t, begun)
+	must.Equal(t, wiretest.Do(t, "POST", url, wiretest.Initialized, header...).StatusCode, http.StatusAccepted)
+	got := wiretest.Text(t, wiretest.Do(t, "POST", url,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"up__t"}}`, header...))
+	must.Contains(t, got, `"code":-32042`)
+	must.Contains(t, got, "https://example.com/login")
+}
+
+// loggedOut is the authorizer of a user who has to log in.
+type loggedOut struct{ bearerToken }
+
+func (loggedOut) Authorize(*http.Request, string) error {
+	return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: "https://example.com/login", Message: "Log in"}}}
 }
