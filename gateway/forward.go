@@ -187,8 +187,9 @@ func (g *Gateway) toolError(ctx context.Context, serverName string, err error) e
 	return fmt.Errorf("server %q returned an error: %v", serverName, reported)
 }
 
-// canOpenURLs reports whether the client of the call can ask its user to open the URL of an error. Other clients receive
-// the URL as text. An error needs no event stream, so server.InputCapabilities, which questions need, does not decide.
+// canOpenURLs reports whether the client of the call can ask its user to open the URL of an error. Other clients
+// receive the URL as text. An error needs no event stream, so server.InputCapabilities, which is about questions, does
+// not decide.
 func canOpenURLs(ctx context.Context) bool {
 	c := call.From(ctx)
 	return c != nil && c.Revision() >= mcp.V20251125 && c.Peer().Capabilities.Elicitation.SupportsURL()

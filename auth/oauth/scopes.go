@@ -32,10 +32,10 @@ func covers(have, scopes []string) bool {
 	return true
 }
 
-// scopesToRequest returns the scopes to request (2026-07-28, basic/authorization, Scope
-// Selection Strategy): those of the challenge, else those of the server's metadata, else
-// none. It adds the scopes of the previous request, because a challenge names the scopes
-// of one operation only.
+// scopesToRequest returns the scopes to request (2026-07-28, basic/authorization, Scope Selection Strategy): the
+// challenge decides, or without one the metadata of the server. It adds the scopes of the previous request, because a
+// challenge names the scopes of one operation only. The session asks for more when the server answers
+// insufficient_scope; see session.reauthorize.
 func scopesToRequest(challenged, previous []string, d *discovery) []string {
 	scopes := challenged
 	if len(scopes) == 0 && len(previous) == 0 && d.resource != nil {

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 )
 
 var (
@@ -96,10 +94,7 @@ func runConsole(t *testing.T, p *page, b block, dir string, replaced map[string]
 		for of, by := range replaced {
 			line = strings.ReplaceAll(line, of, by)
 		}
-		words, err := quoting.Split(line)
-		if err != nil {
-			t.Fatalf("%s: %s: %v", p.name, line, err)
-		}
+		words := wordsOf(t, line, p.name)
 		background := words[len(words)-1] == "&"
 		if background {
 			words = words[:len(words)-1]
@@ -171,10 +166,7 @@ func TestModuleOfPagesIsBuilt(t *testing.T) {
 	_, lines, _ := strings.Cut(block("sh"), "cd hello\n")
 	output := ""
 	for line := range strings.Lines(strings.ReplaceAll(lines, "../parley", filepath.ToSlash(root))) {
-		words, err := quoting.Split(strings.TrimSpace(line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		words := wordsOf(t, strings.TrimSpace(line))
 		if words[0] == "$EDITOR" {
 			continue // main.go is there already
 		}

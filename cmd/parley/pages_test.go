@@ -25,6 +25,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/mock"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -390,10 +391,7 @@ func (p *page) commandLines(t *testing.T) (all []pageCommand) {
 				if m == nil {
 					continue
 				}
-				words, err := quoting.Split(m[1])
-				if err != nil {
-					t.Errorf("%s:%d: %v", p.name, b.line+i, err)
-				}
+				words := wordsOf(t, m[1], p.name, b.line+i)
 				words = slices.DeleteFunc(words, func(word string) bool {
 					return strings.HasPrefix(word, ">") || word == "&"
 				})
@@ -575,4 +573,15 @@ func TestCommandLinesOfPagesRun(t *testing.T) {
 		t.Errorf("%d command lines of the pages run", run)
 	}
 	testscript.Run(t, scripts(dir))
+}
+
+// wordsOf returns the words of a command line of a page.
+func wordsOf(t *testing.T, line string, about ...any) []string {
+	t.Helper()
+	words, last, start, quote := quoting.Syntax{}.Cursor(line)
+	must.Equal(t, quote, 0, append(about, line)...)
+	if start < len(line) {
+		words = append(words, last)
+	}
+	return words
 }

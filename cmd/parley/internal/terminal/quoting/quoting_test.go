@@ -62,18 +62,18 @@ func powerShellWord(line string) (word, rest string, ok bool) {
 	return b.String(), "", false
 }
 
-// Split reads words as POSIX shells do. TestShellsCompleteCommandLines has shells read them.
+// The zero Syntax reads words as POSIX shells do. TestShellsCompleteCommandLines has shells read them.
 func TestUnixShellsReadQuotedWordsAsNames(t *testing.T) {
 	for _, name := range hostile {
 		for _, text := range []string{"x=" + Unix.Quote(name), "x=" + Escape(name)} {
-			if got, err := Split(text); err != nil || len(got) != 1 || got[0] != "x="+name {
-				t.Errorf("%s is %q, %v, want %q", text, got, err, name)
+			if got, _, open := split(text, Syntax{}); open != 0 || len(got) != 1 || got[0] != "x="+name {
+				t.Errorf("%s is %q, open %q, want %q", text, got, open, name)
 			}
 		}
 		line := Unix.CommandWith([]string{"call"}, []string{"npx", name}, "srv", name)
-		if got, err := Split(line); err != nil || got[len(got)-1] != name ||
+		if got, _, open := split(line, Syntax{}); open != 0 || got[len(got)-1] != name ||
 			strings.HasPrefix(name, "-") != (got[3] == "--") {
-			t.Errorf("%s: %q, %v", line, got, err)
+			t.Errorf("%s: %q, open %q", line, got, open)
 		}
 	}
 }

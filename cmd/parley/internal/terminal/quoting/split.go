@@ -1,25 +1,12 @@
 package quoting
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 )
 
-// errQuote is the error of a line with an open quotation.
-var errQuote = errors.New("the closing quotation mark is missing")
-
-// Split splits a line into words as a POSIX shell does: white space separates words, quotation marks and backslashes
-// quote. Nothing is expanded. A word that begins with # begins a comment.
-func Split(line string) (words []string, err error) {
-	words, _, quote := split(line, Syntax{})
-	if quote != 0 {
-		err = errQuote
-	}
-	return words, err
-}
-
-// Syntax is how a shell reads a line.
+// Syntax is how a shell reads a line: white space separates words, quotation marks and backslashes quote, and a word
+// that begins with # begins a comment. The zero Syntax is that of a POSIX shell.
 type Syntax struct {
 	Getenv func(string) string // returns the values of variables and ~/; nil if they are not replaced
 	Fish   bool                // backslashes also quote within ' marks
@@ -39,8 +26,8 @@ func (s Syntax) Cursor(line string) (before []string, current string, start int,
 // variable matches a variable at the beginning of a text.
 var variable = regexp.MustCompile(`^\$(?:(\w+)|\{(\w+)\})`)
 
-// split returns the words of a line, the index at which the last word begins, which is that of the end if the line ends
-// after it, and the mark of an open quotation.
+// split returns the words of a line, the index at which the last word begins, and the mark of an open quotation. If
+// the line ends between words, the index is its length.
 func split(line string, s Syntax) (words []string, start int, quote byte) {
 	var word strings.Builder
 	inWord := false
