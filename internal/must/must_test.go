@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/parley-mcp/parley/internal/must"
 )
@@ -57,5 +59,21 @@ func TestFailuresAreReported(t *testing.T) {
 		if f(&r); r.failed != want {
 			t.Errorf("got %s, want %s", r.failed, want)
 		}
+	}
+}
+
+// A value that does not come ends the test, and one that comes in time does not.
+func TestReceiveWaitsForAValueUpToItsBound(t *testing.T) {
+	for after, want := range map[time.Duration]string{
+		19 * time.Second: "", 21 * time.Second: "fatal: the answer is not done after 20 seconds",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := make(chan int, 1)
+			time.AfterFunc(after, func() { c <- 1 })
+			var r recorder
+			got := must.Receive(&r, c, "the answer")
+			must.CheckEqual(t, r.failed, want)
+			must.CheckEqual(t, got == 1, want == "")
+		})
 	}
 }
