@@ -39,8 +39,9 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 		Trace:         d.Trace,
 		DetectSilence: d.KeepAlive >= 0,
 	}
-	for name, values := range t.Header {
-		options.Header[http.CanonicalHeaderKey(name)] = values
+	for name, values := range t.Header { // in any spelling, and perhaps in two
+		name = http.CanonicalHeaderKey(name)
+		options.Header[name] = append(options.Header[name], values...)
 	}
 	for name, values := range d.Header {
 		name = http.CanonicalHeaderKey(name)

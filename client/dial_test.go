@@ -393,3 +393,25 @@ func serve(t *testing.T, s *script, conn transport.Conn) {
 		running.Wait()
 	})
 }
+
+// Names of headers in other spellings are one header, which the settings of the Dialer replace as a whole.
+func TestHeadersAreOneInEverySpelling(t *testing.T) {
+	for set, want := range map[string][]string{"": {"one", "two"}, "x-key": {"three"}} {
+		received := make(chan []string, 1)
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			received <- r.Header["X-Key"]
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+		d := client.Dialer{Revision: mcp.V20260728}
+		if set != "" {
+			d.Header = http.Header{set: {"three"}}
+		}
+		_, err := d.Dial(t.Context(), &client.HTTPTarget{URL: web.URL,
+			Header: http.Header{"x-key": {"one"}, "X-KEY": {"two"}}})
+		must.Fails(t, err, "401")
+		got := must.Receive(t, received, "the request")
+		slices.Sort(got)
+		must.CheckThat(t, slices.Equal(got, want), "got %q, want %q", got, want)
+		web.Close()
+	}
+}
