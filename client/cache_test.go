@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -277,4 +278,34 @@ func TestOnePrivatePageMakesAListPrivate(t *testing.T) {
 	first := names(t, c)
 	who.who = "bob"
 	must.CheckEqual(t, first+", "+names(t, c), "ada1 ada2, bob3 bob4")
+}
+
+// A token is sent to the server that it is for, and not over a connection that the network can read.
+func TestBearerTokenAuthorizesOneServer(t *testing.T) {
+	broken := errors.New("no token today")
+	for name, test := range map[string]struct {
+		server, asked string
+		failure       error
+		want          string // of the header, or of the error
+	}{
+		"the server":         {"https://mcp.example/mcp", "https://mcp.example/mcp", nil, "Bearer x"},
+		"an equal URL":       {"https://mcp.example/mcp", "https://MCP.example:443/mcp", nil, "Bearer x"},
+		"this machine":       {"http://127.0.0.1:1/mcp", "http://127.0.0.1:1/mcp", nil, "Bearer x"},
+		"another path":       {"https://mcp.example/mcp", "https://mcp.example/other", nil, ""},
+		"another host":       {"https://mcp.example/mcp", "https://other.example/mcp", nil, ""},
+		"plain HTTP":         {"http://mcp.example/mcp", "http://mcp.example/mcp", nil, "must be https"},
+		"no token":           {"https://mcp.example/mcp", "https://mcp.example/mcp", broken, broken.Error()},
+		"an invalid own URL": {"mcp", "https://mcp.example/mcp", nil, "absolute"},
+	} {
+		auth := client.BearerToken(test.server, func(context.Context) (string, error) { return "x", test.failure })
+		req := must.Get(http.NewRequest(http.MethodPost, test.asked, nil))(t)
+		err := auth.Authorize(req, test.asked)
+		got := req.Header.Get("Authorization")
+		if err != nil {
+			must.CheckEqual(t, got, "", name)
+			must.CheckContains(t, err.Error(), test.want, name)
+			continue
+		}
+		must.CheckEqual(t, got, test.want, name)
+	}
 }

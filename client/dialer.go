@@ -11,6 +11,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/dial/httpclient"
 	"github.com/parley-mcp/parley/internal/dial/modern"
+	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/mcp"
@@ -262,6 +263,41 @@ type Authorizer interface {
 	// more. If it returns false and no error, the response stands. It must not read the body
 	// of resp, and ends when the context of req ends.
 	Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error)
+}
+
+// BearerToken returns an Authorizer that sends requests to one server with an access token that the program gets
+// elsewhere, such as from a cloud provider. Requests to other servers get no token. Token returns the token for a
+// request; it is called for each, and has to renew the token itself: a rejected request is not sent again. Server is
+// the URL of the target.
+func BearerToken(server string, token func(ctx context.Context) (string, error)) Authorizer {
+	return &bearer{server, token}
+}
+
+type bearer struct {
+	server string
+	token  func(ctx context.Context) (string, error)
+}
+
+// Authorize implements [Authorizer].
+func (b *bearer) Authorize(req *http.Request, server string) error {
+	own, err := httpurl.Canonical(b.server)
+	if asked, errAsked := httpurl.Canonical(server); err != nil || errAsked != nil || asked != own {
+		return err
+	}
+	if !httpurl.IsSecure(req.URL) {
+		return fmt.Errorf("cannot send an access token to %s: it must be https", httpurl.WithoutQuery(req.URL))
+	}
+	token, err := b.token(req.Context())
+	if err != nil {
+		return fmt.Errorf("cannot get an access token: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
+// Reauthorize implements [Authorizer]. It does nothing.
+func (b *bearer) Reauthorize(*http.Request, string, *http.Response) (again bool, err error) {
+	return false, nil
 }
 
 // Target is a server to connect to. [URL], [Command] and [Conn] return one; a *[HTTPTarget]

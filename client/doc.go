@@ -35,7 +35,7 @@
 //
 //	d := client.Dialer{
 //		Elicit: func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) { … },
-//		Auth:   &oauth.Client{Name: "My program", Interaction: &oauth.Loopback{}},
+//		Auth:   &oauth.Client{Name: "My program", Interaction: &browser.Loopback{}},
 //	}
 //	c, err := d.Dial(ctx, client.URL("https://example.com/mcp"))
 //

@@ -7,8 +7,11 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"time"
+
+	"golang.org/x/oauth2"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
@@ -103,6 +106,24 @@ func ExampleHTTPTarget() {
 	fmt.Println(c.Ping(context.Background()))
 	// Output:
 	// <nil>
+}
+
+// A program with a token source of package golang.org/x/oauth2, such as that of a cloud provider.
+func ExampleBearerToken() {
+	const url = "https://example.com/mcp"
+	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: os.Getenv("TOKEN")}) // usually renews the token
+	d := client.Dialer{Auth: client.BearerToken(url, func(context.Context) (string, error) {
+		token, err := source.Token()
+		if err != nil {
+			return "", err
+		}
+		return token.AccessToken, nil
+	})}
+	c, err := d.Dial(context.Background(), client.URL(url))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
 }
 
 // A CommandTarget sets the environment of the child process.

@@ -72,7 +72,7 @@ func newUsers(t *testing.T, names ...string) *users {
 	u.front = httptest.NewUnstartedServer(&u.balancer)
 	u.server.Auth = u.resource()
 	for _, name := range names {
-		u.logins[name] = &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
+		u.logins[name] = &oauth.Client{Interaction: &logintest.Interaction{RedirectURI: "http://127.0.0.1:3000/callback",
 			Open: func(ctx context.Context, page string) (string, error) {
 				return (&logintest.Browser{User: name}).Authorize(ctx, page)
 			}}}

@@ -261,7 +261,7 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 				Name:   "interop",
 				Store:  tokens,
 				Logger: slog.New(slog.DiscardHandler),
-				Interaction: &oauth.Manual{
+				Interaction: &logintest.Interaction{
 					RedirectURI: "http://127.0.0.1/callback",
 					Open: func(ctx context.Context, page string) (string, error) {
 						mu.Lock()

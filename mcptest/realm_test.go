@@ -161,7 +161,7 @@ func (p *person) program() *oauth.Client {
 		Store:  &p.store,
 		Proxy:  p.realm.proxy.Of,
 		Logger: slog.New(slog.DiscardHandler),
-		Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
+		Interaction: &logintest.Interaction{RedirectURI: "http://127.0.0.1:3000/callback",
 			Open: func(ctx context.Context, page string) (string, error) {
 				p.asked.Add(1)
 				return p.browser.Authorize(ctx, page)

@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/browser"
 	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -142,12 +143,12 @@ func newLeaking(t *testing.T, r mcp.Revision, proofs auth.ProofVerifier) *leakin
 // program returns the OAuth client of a program whose traffic passes the tap.
 func (l *leaking) program(change ...func(*oauth.Client)) *oauth.Client {
 	tokens := must.Get(tokenstore.OpenFile(l.tokens, bytes.Repeat([]byte("k"), 32)))(l.t)
-	browser := &logintest.Browser{Transport: l.tap.transport(l.t)}
+	user := &logintest.Browser{Transport: l.tap.transport(l.t)}
 	c := &oauth.Client{
 		Logger: l.logs.logger("oauth"), Proxy: http.ProxyURL(l.tap.url()), Store: tokens,
 		Registrations: []oauth.Registration{{Issuer: l.issuer.URL(), ClientID: "planted", ClientSecret: plantedSecret}},
-		Interaction: &oauth.Loopback{Open: func(ctx context.Context, page string) error {
-			l.running.Go(func() { _, err := browser.LogIn(ctx, page); l.failed(err) })
+		Interaction: &browser.Loopback{Open: func(ctx context.Context, page string) error {
+			l.running.Go(func() { _, err := user.LogIn(ctx, page); l.failed(err) })
 			return nil
 		}},
 	}
@@ -306,7 +307,7 @@ func (l *leaking) fail() {
 		func(ctx context.Context, page string) (string, error) { return page + "\x7f", nil },
 	} {
 		l.use(l.connect(l.program(func(o *oauth.Client) {
-			o.Store, o.Interaction = nil, &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback", Open: open}
+			o.Store, o.Interaction = nil, &logintest.Interaction{RedirectURI: "http://127.0.0.1:3000/callback", Open: open}
 		})))
 	}
 
@@ -316,7 +317,7 @@ func (l *leaking) fail() {
 		fresh := l.program(func(o *oauth.Client) {
 			o.Store = nil
 			browser := &logintest.Browser{Transport: l.tap.transport(l.t)}
-			o.Interaction = &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
+			o.Interaction = &logintest.Interaction{RedirectURI: "http://127.0.0.1:3000/callback",
 				Open: func(ctx context.Context, page string) (string, error) { return browser.Authorize(ctx, page) }}
 		})
 		l.use(l.connect(fresh))

@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/digest"
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // Client gets, stores and renews the access tokens for MCP servers, for one user or one
@@ -45,8 +46,6 @@ type Client struct {
 	// Interaction. Without a registration or document that an authorization server accepts, the
 	// Client registers dynamically, which is deprecated: see the package documentation.
 	MetadataURL string
-	// MetadataKey authenticates the client of MetadataURL, if its document has a key.
-	MetadataKey *SigningKey
 	// PromptRegistration returns a registration at an authorization server that supports
 	// no automatic registration, for instance from a form. Nil: the authorization fails
 	// with ErrRegistration.
@@ -110,7 +109,6 @@ type Client struct {
 // AuthorizationRequest describes an authorization before it starts.
 type AuthorizationRequest struct {
 	Server   string   // the URL of the MCP server
-	Resource string   // the resource that the token is for; empty for a server of 2025-03-26 without metadata
 	Issuer   string   // the authorization server
 	Scopes   []string // the scopes to request; empty: the default of the authorization server
 	Previous []string // the scopes of the previous request, nil if there was none
@@ -176,7 +174,7 @@ func (c *Client) session(server string) (*session, error) {
 		return s, nil
 	}
 	if len(c.sessions) >= maxServers {
-		return nil, fmt.Errorf("%w: too many servers for one Client, the limit is %d", ErrTooManyAttempts, maxServers)
+		return nil, fmt.Errorf("%w: too many servers for one Client, the limit is %d", errTooManyAttempts, maxServers)
 	}
 	s, err := c.newSession(canonical)
 	if err != nil {
@@ -194,7 +192,7 @@ func (c *Client) session(server string) (*session, error) {
 func canonicalServer(server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("%w: the URL of the MCP server must have a host", errInsecureURL)
+		return "", fmt.Errorf("%w: the URL of the MCP server must have a host", httpurl.ErrInsecure)
 	}
 	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	u.User, u.Fragment, u.RawFragment = nil, "", ""
@@ -291,7 +289,7 @@ func (s *session) probe(ctx context.Context, n *need) error {
 	}
 	if r.redirect != "" {
 		return fmt.Errorf("%w: %s responded with %s; if you trust it, log in at that URL", ErrDiscovery,
-			withoutQuery(s.peers.server), r.statusText())
+			httpurl.WithoutQuery(s.peers.server), r.statusText())
 	}
 	n.accepted = r.status != http.StatusUnauthorized && r.status != http.StatusForbidden
 	if c, supported := challengeOf(r.header, ""); supported && r.status == http.StatusUnauthorized {
@@ -313,9 +311,7 @@ func (c *Client) Logout(ctx context.Context, server string) error {
 
 // Status describes a stored login. It contains no secrets.
 type Status struct {
-	Server   string // the MCP server's URL
-	Resource string // the resource that the token is for; empty for a server of 2025-03-26 without metadata
-	Issuer   string // the authorization server that issued the token
+	Issuer string // the authorization server that issued the token
 	// Subject is the user that the token names; empty if it names none. The token is not
 	// verified, so Subject is for display only.
 	Subject string
@@ -347,8 +343,8 @@ func (c *Client) Status(ctx context.Context, server string) (*Status, error) {
 		return nil, err
 	}
 	return &Status{
-		Server: canonical, Resource: r.Resource, Issuer: r.Issuer, Subject: subjectOf(t.Access),
-		Scopes: slices.Clone(t.Scopes), Expires: t.Expires, Renewable: t.Refresh != "", Bound: t.Type == typeDPoP,
+		Issuer: r.Issuer, Subject: subjectOf(t.Access), Scopes: slices.Clone(t.Scopes), Expires: t.Expires,
+		Renewable: t.Refresh != "", Bound: t.Type == typeDPoP,
 		NoResource: t.Settings.NoResource, AssumePKCE: t.Settings.AssumePKCE,
 	}, nil
 }
@@ -397,9 +393,8 @@ func subjectOf(access string) string {
 }
 
 // Interaction opens the authorization page of an authorization server for the user, and
-// receives the redirect with the authorization code. [Loopback] is one for programs on
-// the user's machine, and [Manual] one for programs that receive
-// the redirect themselves.
+// receives the redirect with the authorization code. Package browser has one for programs on the user's machine.
+// Programs with web pages need none: see [Client.BeginLogin].
 type Interaction interface {
 	// Begin starts a flow. Previous is the redirect URI that this program has registered
 	// before, or empty: a flow with the same one needs no new registration.
@@ -417,27 +412,3 @@ type Flow interface {
 	// Close releases the resources of the flow, and waits for its goroutines.
 	Close() error
 }
-
-// Manual is an [Interaction] for programs that receive the redirect themselves. For
-// instance, the user can copy the URL from the address bar of a browser on another
-// machine.
-type Manual struct {
-	// RedirectURI is the redirect URI.
-	RedirectURI string
-	// Open shows the authorization page at url to the user, and returns the URL that the
-	// browser was redirected to.
-	Open func(ctx context.Context, url string) (redirect string, err error)
-}
-
-// Begin implements [Interaction].
-func (m *Manual) Begin(context.Context, string) (Flow, error) { return manualFlow{m}, nil }
-
-type manualFlow struct{ m *Manual }
-
-func (f manualFlow) RedirectURI() string { return f.m.RedirectURI }
-
-func (f manualFlow) Authorize(ctx context.Context, url string) (string, error) {
-	return f.m.Open(ctx, url)
-}
-
-func (f manualFlow) Close() error { return nil }

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
 
 	"github.com/parley-mcp/parley/auth/internal/secrets"
+	"github.com/parley-mcp/parley/auth/oauth/internal/authresponse"
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
@@ -175,11 +175,11 @@ func (s *session) page(d *discovery, c *client, request *codeRequest) (string, e
 // redeem exchanges the authorization code in a redirect for a token.
 func (s *session) redeem(ctx context.Context, d *discovery, c *client, request *codeRequest, redirect string,
 	key *proofKey) (*token, error) {
-	response, err := parseAuthorizationResponse(redirect)
+	response, err := authresponse.Parse(redirect)
 	if err != nil {
 		return nil, err
 	}
-	code, err := response.accept(request.State, d.server, &s.owner.known)
+	code, err := accept(response, request.State, d.server, &s.owner.known)
 	if err != nil && d.resourceID() != "" && !request.Settings.NoResource {
 		err = ofResource(err)
 	}
@@ -207,81 +207,36 @@ func (s *session) redeem(ctx context.Context, d *discovery, c *client, request *
 // that the network cannot read the authorization code (2026-07-28,
 // basic/authorization/security-considerations, Communication Security).
 func checkRedirectURI(redirectURI string) error {
-	u, err := checkURL(redirectURI)
+	u, err := httpurl.Parse(redirectURI)
 	if err != nil {
 		return fmt.Errorf("redirect URI: %w", err)
 	}
 	if !httpurl.IsSecure(u) {
-		return fmt.Errorf("redirect URI: %w: it must be https, or http on the loopback interface", errInsecureURL)
+		return fmt.Errorf("redirect URI: %w: it must be https, or http on the loopback interface", httpurl.ErrInsecure)
 	}
 	return nil
 }
 
-// authorizationResponse contains the parameters of a redirect (RFC 6749, section 4.1.2;
-// RFC 9207).
-type authorizationResponse struct {
-	code, state, iss   string
-	hasIss             bool
-	error, description string
-}
-
-// maxRedirect is the maximum length of the URL of a redirect in bytes.
-const maxRedirect = 32 << 10
-
-// parseAuthorizationResponse parses the URL that the browser was redirected to, or its
-// query. It rejects repeated parameters, which are ambiguous.
-func parseAuthorizationResponse(raw string) (*authorizationResponse, error) {
-	if len(raw) > maxRedirect {
-		return nil, fmt.Errorf("%w: the URL is too long: %d bytes, the limit is %d", errState, len(raw), maxRedirect)
-	}
-	values, err := url.ParseQuery(redirectQuery(raw))
-	if err != nil {
-		return nil, fmt.Errorf("%w: cannot parse the query", errState)
-	}
-	r := &authorizationResponse{}
-	for name, into := range map[string]*string{
-		"code": &r.code, "state": &r.state, "iss": &r.iss, "error": &r.error, "error_description": &r.description,
-	} {
-		if len(values[name]) > 1 {
-			return nil, fmt.Errorf("%w: the parameter %s is repeated", errState, name)
-		}
-		*into = values.Get(name)
-	}
-	r.hasIss = values.Has("iss")
-	return r, nil
-}
-
-// redirectQuery returns the query of the URL that the browser was redirected to, which can be the query itself.
-func redirectQuery(raw string) string {
-	if i := strings.IndexByte(raw, '?'); i >= 0 {
-		raw = raw[i+1:]
-	}
-	query, _, _ := strings.Cut(raw, "#")
-	return query
-}
-
-// accept returns the code of a response to the authorization request with the given
-// state at server. It checks state and issuer first: the code or the error of another
-// party must not be used, and its error must not be shown (2026-07-28,
-// basic/authorization, Authorization Response Validation).
-func (r *authorizationResponse) accept(
-	state string, server *serverMetadata, known *secrets.Memory,
-) (code string, err error) {
-	if state == "" || subtle.ConstantTimeCompare([]byte(r.state), []byte(state)) != 1 {
-		return "", fmt.Errorf("%w: the state differs", errState)
+// accept returns the code of a response to the authorization request with the given state at server. It checks state
+// and issuer first: the code or the error of another party must not be used, and its error must not be shown
+// (2026-07-28, basic/authorization, Authorization Response Validation).
+func accept(r *authresponse.Response, state string, server *serverMetadata, known *secrets.Memory) (code string,
+	err error) {
+	if state == "" || subtle.ConstantTimeCompare([]byte(r.State), []byte(state)) != 1 {
+		return "", fmt.Errorf("%w: the state differs", authresponse.ErrState)
 	}
 	switch {
-	case r.hasIss && r.iss != server.Issuer:
-		return "", fmt.Errorf("%w: the authorization response is not from %.200q", ErrIssuerMismatch, server.Issuer)
-	case !r.hasIss && server.IssParameter:
+	case r.HasIss && r.Iss != server.Issuer:
+		return "", fmt.Errorf("%w: the authorization response is not from %.200q", errIssuerMismatch, server.Issuer)
+	case !r.HasIss && server.IssParameter:
 		return "",
 			fmt.Errorf("%w: the authorization response has no iss parameter, which %.200q always sends according to "+
-				"its metadata", ErrIssuerMismatch, server.Issuer)
-	case r.error != "":
-		return "", newServerError("authorization", 0, r.error, r.description,
-			known.With(secrets.Set{Sent: []string{state, r.code}}))
-	case r.code == "" || len(r.code) > maxURL:
-		return "", fmt.Errorf("%w: the authorization response has neither code nor error", ErrInvalidResponse)
+				"its metadata", errIssuerMismatch, server.Issuer)
+	case r.Error != "":
+		return "", newServerError("authorization", 0, r.Error, r.Description,
+			known.With(secrets.Set{Sent: []string{state, r.Code}}))
+	case r.Code == "" || len(r.Code) > httpurl.MaxLength:
+		return "", fmt.Errorf("%w: the authorization response has neither code nor error", errInvalidResponse)
 	}
-	return r.code, nil
+	return r.Code, nil
 }

@@ -71,7 +71,7 @@ func (p *peers) resource(ctx context.Context, metadataURL, revision string) (*re
 			return nil, err
 		}
 		if r.status != http.StatusOK {
-			return nil, fmt.Errorf("%w: %s responded with %s", ErrDiscovery, withoutQuery(u), r.statusText())
+			return nil, fmt.Errorf("%w: %s responded with %s", ErrDiscovery, httpurl.WithoutQuery(u), r.statusText())
 		}
 		return parseResource(r.body, u, p.server)
 	}
@@ -106,7 +106,7 @@ func (p *peers) authorizationServer(ctx context.Context, issuer string) (*server
 		return nil, fmt.Errorf("authorization server %.200q: %w", issuer, err)
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return nil, fmt.Errorf("authorization server %.200q: %w: it must not have a query", issuer, errInsecureURL)
+		return nil, fmt.Errorf("authorization server %.200q: %w: it must not have a query", issuer, httpurl.ErrInsecure)
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	candidates := []string{wellKnownServer + path, wellKnownOpenID + path}
@@ -118,7 +118,7 @@ func (p *peers) authorizationServer(ctx context.Context, issuer string) (*server
 	for _, candidate := range candidates {
 		m, redirect, err := p.serverAt(ctx, withPath(u, candidate), issuer)
 		switch {
-		case errors.Is(err, ErrIssuerMismatch):
+		case errors.Is(err, errIssuerMismatch):
 			mismatch = err
 		case m != nil || err != nil:
 			return m, err
@@ -161,13 +161,13 @@ func (p *peers) ownServer(ctx context.Context, revision string) (*serverMetadata
 // noIssuer returns the error for an MCP server that requires credentials and names no authorization server.
 func (p *peers) noIssuer() error {
 	return fmt.Errorf("%w: %s names none, so requests need an API key or another token of the server", ErrDiscovery,
-		withoutQuery(p.server))
+		httpurl.WithoutQuery(p.server))
 }
 
 // ofGuess returns the error of an authorization. If the server was a guess, and its answer is not that of an
 // authorization server, there is none.
 func (p *peers) ofGuess(d *discovery, err error) error {
-	if e := new(ServerError); d.server.guessed && errors.As(err, &e) && e.Code == "" && e.Status/100 == 4 {
+	if e := new(ServerError); d.server.guessed && errors.As(err, &e) && e.Code == "" && e.status/100 == 4 {
 		return p.noIssuer()
 	}
 	return err
@@ -193,7 +193,8 @@ func (p *peers) serverAt(ctx context.Context, u *url.URL,
 // not mean that, and must not lead to another URL.
 func absent(u *url.URL, r *response) error {
 	if r.status >= 500 || r.status == http.StatusTooManyRequests {
-		return fmt.Errorf("%w: %s responded with %s; try again later", ErrDiscovery, withoutQuery(u), r.statusText())
+		return fmt.Errorf("%w: %s responded with %s; try again later", ErrDiscovery,
+			httpurl.WithoutQuery(u), r.statusText())
 	}
 	return nil
 }
@@ -264,7 +265,8 @@ func parseResource(body []byte, from, server *url.URL) (*resourceMetadata, error
 		return nil, fmt.Errorf("%w: resource metadata: %w", ErrDiscovery, err)
 	}
 	if !isResourceOf(m.Resource, from, server) {
-		return nil, fmt.Errorf("%w: %.200q instead of %s", ErrResourceMismatch, m.Resource, withoutQuery(server))
+		return nil, fmt.Errorf("%w: %.200q instead of %s", errResourceMismatch, m.Resource,
+			httpurl.WithoutQuery(server))
 	}
 	if n := len(m.AuthorizationServers); n == 0 || n > maxAuthorizationServers {
 		return nil, fmt.Errorf("%w: resource metadata must name 1 to %d authorization servers, got %d", ErrDiscovery,
@@ -285,7 +287,7 @@ func parseResource(body []byte, from, server *url.URL) (*resourceMetadata, error
 // that the owner of one path cannot claim another path of the host. A trailing slash is
 // ignored.
 func isResourceOf(resource string, from, server *url.URL) bool {
-	u, err := checkURL(resource)
+	u, err := httpurl.Parse(resource)
 	if err != nil || !httpurl.SameOrigin(u, server) || u.RawQuery != "" && u.RawQuery != server.RawQuery {
 		return false
 	}
@@ -306,7 +308,7 @@ func parseServer(body []byte, issuer string) (*serverMetadata, error) {
 		return nil, fmt.Errorf("%w: metadata of the authorization server: %w", ErrDiscovery, err)
 	}
 	if m.Issuer != issuer { // byte for byte (RFC 8414, section 3.3)
-		return nil, fmt.Errorf("%w: the metadata of %.200q names %.200q", ErrIssuerMismatch, issuer, m.Issuer)
+		return nil, fmt.Errorf("%w: the metadata of %.200q names %.200q", errIssuerMismatch, issuer, m.Issuer)
 	}
 	return m, nil
 }

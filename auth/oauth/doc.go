@@ -5,16 +5,16 @@
 // Client discovers the authorization server, registers there, opens the authorization
 // page in the user's browser and exchanges the authorization code for a token:
 //
-//	login := &oauth.Client{Name: "My program", Interaction: &oauth.Loopback{}}
+//	login := &oauth.Client{Name: "My program", Interaction: &browser.Loopback{}}
 //	d := client.Dialer{Auth: login}
 //	c, err := d.Dial(ctx, client.URL("https://example.com/mcp"))
 //
-// The browser of [Loopback] is on the user's machine. A program with web pages uses [Client.BeginLogin] and
+// Package browser opens the page on the user's machine. A program with web pages uses [Client.BeginLogin] and
 // [Client.FinishLogin].
 //
 // Client.Store keeps the tokens for the next start of the program; package tokenstore has one in an encrypted file.
 // Programs without a user set Client.Grant: [ClientCredentials], [Enterprise], [TokenExchange] or [Workload]. Programs
-// that get tokens elsewhere use [FromTokenSource]. A program that serves many callers, such as a gateway, lets each of
+// that get tokens elsewhere use client.BearerToken. A program that serves many callers, such as a gateway, lets each of
 // them log in, or exchanges their tokens: see package callers. Package trace records the requests of a login.
 //
 // # Registration

@@ -8,26 +8,24 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/auth/internal/secrets"
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // Errors of an authorization. They are wrapped with details. A request that fails with
 // one of them also fails with call.ErrUnauthorized.
 var (
-	// errInsecureURL means that a URL is not https, or has a part that is not allowed.
-	// Http is allowed on the loopback interface if the MCP server is there, too.
-	errInsecureURL = errors.New("insecure or invalid URL")
 	// errForbiddenAddress means that a URL that a server named leads to a private
 	// network, to the loopback interface, or to another address that is not public.
 	errForbiddenAddress = errors.New("address is not public")
 	// ErrDiscovery means that the metadata of the MCP server or of its authorization
 	// server is missing or unusable.
 	ErrDiscovery = errors.New("cannot discover the authorization server")
-	// ErrResourceMismatch means that the metadata names another resource than the MCP
+	// errResourceMismatch means that the metadata names another resource than the MCP
 	// server.
-	ErrResourceMismatch = errors.New("metadata is of another resource")
-	// ErrIssuerMismatch means that metadata or a response names another issuer than the
+	errResourceMismatch = errors.New("metadata is of another resource")
+	// errIssuerMismatch means that metadata or a response names another issuer than the
 	// authorization server that was asked.
-	ErrIssuerMismatch = errors.New("unexpected issuer")
+	errIssuerMismatch = errors.New("unexpected issuer")
 	// errIssuerChanged means that a registration belongs to the authorization server that
 	// the MCP server named first, and that the MCP server now names another one.
 	errIssuerChanged = errors.New("the MCP server has changed its authorization server")
@@ -42,20 +40,18 @@ var (
 	ErrRegistration = errors.New("no usable client registration")
 	// ErrInteraction means that the authorization needs a user who is not available.
 	ErrInteraction = errors.New("authorization needs a user")
-	// errState means that an authorization response does not belong to the request.
-	errState = errors.New("the authorization response does not belong to this request")
-	// ErrDeclined means that the program or its user declined the authorization.
-	ErrDeclined = errors.New("authorization declined")
-	// ErrInvalidResponse means that a response violates OAuth.
-	ErrInvalidResponse = errors.New("invalid response from the authorization server")
-	// ErrInsufficientScope means that the server requires scopes that were already
+	// errDeclined means that the program or its user declined the authorization.
+	errDeclined = errors.New("authorization declined")
+	// errInvalidResponse means that a response violates OAuth.
+	errInvalidResponse = errors.New("invalid response from the authorization server")
+	// errInsufficientScope means that the server requires scopes that were already
 	// requested for the token, or does not name them.
-	ErrInsufficientScope = errors.New("insufficient scope")
+	errInsufficientScope = errors.New("insufficient scope")
 	// errTokenRejected means that the server rejected a token that was issued just now.
 	errTokenRejected = errors.New("the server rejected a new access token")
-	// ErrTooManyAttempts means that too many authorizations were started in a short
+	// errTooManyAttempts means that too many authorizations were started in a short
 	// time. Try again later.
-	ErrTooManyAttempts = errors.New("too many authorizations in a short time")
+	errTooManyAttempts = errors.New("too many authorizations in a short time")
 )
 
 // InteractionError reports an authorization that needs a user, while Client.Interaction
@@ -66,7 +62,7 @@ type InteractionError struct{ Request AuthorizationRequest }
 func (e *InteractionError) Error() string {
 	server := "the server"
 	if u, err := url.Parse(e.Request.Server); err == nil {
-		server = withoutQuery(u)
+		server = httpurl.WithoutQuery(u)
 	}
 	return fmt.Sprintf("%s: %.200q requires a login at %.200q; set Client.Interaction", ErrInteraction, server,
 		e.Request.Issuer)
@@ -78,20 +74,24 @@ func (e *InteractionError) Unwrap() error { return ErrInteraction }
 // ServerError is an error that an authorization server reported (RFC 6749, sections
 // 4.1.2.1 and 5.2).
 type ServerError struct {
-	Endpoint    string // "authorization", "token" or "registration"
-	Status      int    // the HTTP status; 0 at the authorization endpoint
 	Code        string // such as "access_denied"; at most 64 characters
 	Description string // the server's text, at most 512 bytes; may be empty
+
+	endpoint string // "authorization", "token" or "registration"
+	status   int    // the HTTP status; 0 at the authorization endpoint
 }
 
 // Error implements the error interface.
 func (e *ServerError) Error() string {
-	text := "error from the " + e.Endpoint + " endpoint of the authorization server"
+	text := "error from the authorization server"
+	if e.endpoint != "" {
+		text = "error from the " + e.endpoint + " endpoint of the authorization server"
+	}
 	if e.Code != "" {
 		text += ": " + e.Code
 	}
-	if e.Status != 0 {
-		text += fmt.Sprintf(" (HTTP status %d)", e.Status)
+	if e.status != 0 {
+		text += fmt.Sprintf(" (HTTP status %d)", e.status)
 	}
 	if e.Description != "" {
 		text += fmt.Sprintf(": %q", e.Description)
@@ -129,6 +129,6 @@ var resourceWord = regexp.MustCompile(`\bresource\b`)
 // newServerError returns a ServerError without secrets and control characters. It limits the lengths.
 func newServerError(endpoint string, status int, code, description string, hide secrets.Set) *ServerError {
 	code, description = hide.Clean(secrets.Printable(code), "***"), hide.Clean(secrets.Printable(description), "***")
-	return &ServerError{Endpoint: endpoint, Status: status, Code: code[:min(len(code), 64)],
-		Description: description[:min(len(description), 512)]}
+	return &ServerError{Code: code[:min(len(code), 64)], Description: description[:min(len(description), 512)],
+		endpoint: endpoint, status: status}
 }

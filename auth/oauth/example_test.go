@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/browser"
 	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/client"
 )
@@ -20,7 +21,7 @@ func ExampleClient() {
 	}
 	d := client.Dialer{Auth: &oauth.Client{
 		Name:        "My program",
-		Interaction: &oauth.Loopback{},
+		Interaction: &browser.Loopback{},
 		Store:       store,
 	}}
 	c, err := d.Dial(context.Background(), client.URL("https://example.com/mcp"))
@@ -42,23 +43,6 @@ func ExampleClientCredentials() {
 	}
 	d := client.Dialer{Auth: auth}
 	_ = d
-}
-
-// On a machine without a browser, the user opens the URL on another machine, with a tunnel
-// to the port.
-func ExampleShowURL() {
-	show := oauth.ShowURL(os.Stdout)
-	l := &oauth.Loopback{RedirectURI: "http://127.0.0.1:33418/callback", Open: show}
-	if err := show(context.Background(), "https://as.example/authorize"); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(l.RedirectURI)
-	// Output:
-	// To log in, open this address in a browser:
-	//
-	//   https://as.example/authorize
-	//
-	// http://127.0.0.1:33418/callback
 }
 
 // A program that shows the login of its user.

@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"github.com/parley-mcp/parley/auth/internal/secrets"
+	"github.com/parley-mcp/parley/auth/oauth/internal/authresponse"
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // ObserveDials calls observe with each address that c dials.
@@ -25,17 +27,20 @@ func ObserveDials(c *Client, observe func(address string)) {
 
 // Errors whose texts say what to do, and that no program handles.
 var (
-	ErrInsecureURL      = errInsecureURL
-	ErrForbiddenAddress = errForbiddenAddress
-	ErrState            = errState
-	ErrTokenRejected    = errTokenRejected
-	ErrIssuerChanged    = errIssuerChanged
+	ErrInsecureURL       = httpurl.ErrInsecure
+	ErrState             = authresponse.ErrState
+	ErrForbiddenAddress  = errForbiddenAddress
+	ErrTokenRejected     = errTokenRejected
+	ErrIssuerChanged     = errIssuerChanged
+	ErrIssuerMismatch    = errIssuerMismatch
+	ErrResourceMismatch  = errResourceMismatch
+	ErrInvalidResponse   = errInvalidResponse
+	ErrInsufficientScope = errInsufficientScope
+	ErrTooManyAttempts   = errTooManyAttempts
+	ErrDeclined          = errDeclined
 )
 
-var (
-	BrowserCommand = browserCommand
-	IsPublic       = isPublic
-)
+var IsPublic = isPublic
 
 // ReadIDJAG reads the response of a token exchange.
 func ReadIDJAG(body []byte, issuer, audience, resource, client string) (string, error) {
@@ -45,11 +50,11 @@ func ReadIDJAG(body []byte, issuer, audience, resource, client string) (string, 
 // AcceptAuthorizationResponse returns the code of an authorization response. AlwaysIss is
 // what the metadata of the issuer declares.
 func AcceptAuthorizationResponse(raw, state, issuer string, alwaysIss bool) (code string, err error) {
-	r, err := parseAuthorizationResponse(raw)
+	r, err := authresponse.Parse(raw)
 	if err != nil {
 		return "", err
 	}
-	return r.accept(state, &serverMetadata{Issuer: issuer, IssParameter: alwaysIss}, new(secrets.Memory))
+	return accept(r, state, &serverMetadata{Issuer: issuer, IssParameter: alwaysIss}, new(secrets.Memory))
 }
 
 // ParseResource parses resource metadata and returns the resource.

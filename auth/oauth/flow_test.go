@@ -22,11 +22,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/oauth2"
-
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -83,7 +82,7 @@ func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 		w := newEnvironment(t)
 		c := w.Client()
 		const timeout = 1500 * time.Millisecond
-		c.Interaction = &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
+		c.Interaction = &logintest.Interaction{RedirectURI: "http://localhost:3000/callback",
 			Open: func(ctx context.Context, url string) (string, error) {
 				select { // longer than the time-out
 				case <-time.After(timeout + 500*time.Millisecond):
@@ -328,17 +327,6 @@ func TestTokensAreSentToTheirServerOnly(t *testing.T) {
 	must.That(t, ha != hb && ha != "" && hb != "", "the servers receive %q and %q", ha, hb)
 	must.CheckEqual(t, a.Count("as POST /register"), 1)
 	a.Dialed = nil
-}
-
-func TestTokenSourceAuthorizesOneServer(t *testing.T) {
-	s := oauth.FromTokenSource("https://mcp.example/mcp", oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "x"}))
-	for server, want := range map[string]string{"https://mcp.example/mcp": "Bearer x",
-		"https://mcp.example/other": ""} {
-		req, _ := http.NewRequest(http.MethodPost, server, nil)
-		if err := s.Authorize(req, server); err != nil || req.Header.Get("Authorization") != want {
-			t.Errorf("%s receives %q, %v", server, req.Header.Get("Authorization"), err)
-		}
-	}
 }
 
 // The error of a login keeps the cause of a failed connection and its text.

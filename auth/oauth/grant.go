@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/oauth2"
 
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpurl"
@@ -68,7 +67,7 @@ func (g *Workload) token(ctx context.Context, s *session, d *discovery, scopes [
 	key *proofKey) (*token, error) {
 	assertion, err := g.Assertion(ctx, d.server.Issuer)
 	if err != nil {
-		return nil, fmt.Errorf("%w: Workload.Assertion: %w", ErrDeclined, err)
+		return nil, fmt.Errorf("%w: Workload.Assertion: %w", errDeclined, err)
 	}
 	c := s.owner.configured(d.server.Issuer, s.server)
 	if c == nil {
@@ -189,10 +188,10 @@ func (g *TokenExchange) token(ctx context.Context, s *session, d *discovery, sco
 		Type string `json:"issued_token_type"`
 	}
 	if err := decode(resp.body, &issued); err != nil {
-		return nil, fmt.Errorf("%w: token exchange: %w", ErrInvalidResponse, err)
+		return nil, fmt.Errorf("%w: token exchange: %w", errInvalidResponse, err)
 	}
 	if issued.Type != typeAccess {
-		return nil, fmt.Errorf("%w: token exchange: issued_token_type must be %s", ErrInvalidResponse, typeAccess)
+		return nil, fmt.Errorf("%w: token exchange: issued_token_type must be %s", errInvalidResponse, typeAccess)
 	}
 	t, err := request.read(resp)
 	if err != nil {
@@ -235,7 +234,7 @@ func (x *exchanger) exchange(ctx context.Context, s *session, form url.Values, s
 	switch {
 	case x.subject != nil:
 		if subject, err = x.subject(ctx); err != nil {
-			return nil, nil, fmt.Errorf("%w: Subject: %w", ErrDeclined, err)
+			return nil, nil, fmt.Errorf("%w: Subject: %w", errDeclined, err)
 		}
 		if subjectType == "" {
 			subjectType = typeIDToken
@@ -285,7 +284,7 @@ func (x *exchanger) endpoint(ctx context.Context, s *session) (endpoint string, 
 // configured returns peers for an authorization server that the program has configured: its address may be
 // private, and its URL must be https, or http on the loopback interface.
 func (p *peers) configured(server string) (*peers, error) {
-	u, err := checkURL(server)
+	u, err := httpurl.Parse(server)
 	if err != nil {
 		return nil, err
 	}
@@ -316,19 +315,19 @@ func readIDJAG(body []byte, want idJAG) (string, error) {
 		Type   string `json:"token_type"`
 	}
 	if err := decode(body, &exchanged); err != nil {
-		return "", fmt.Errorf("%w: token exchange: %w", ErrInvalidResponse, err)
+		return "", fmt.Errorf("%w: token exchange: %w", errInvalidResponse, err)
 	}
 	if !validToken(exchanged.Access) {
-		return "", fmt.Errorf("%w: token exchange: access_token is missing or invalid", ErrInvalidResponse)
+		return "", fmt.Errorf("%w: token exchange: access_token is missing or invalid", errInvalidResponse)
 	}
 	if exchanged.Issued != typeIDJAG {
-		return "", fmt.Errorf("%w: token exchange: issued_token_type must be %s", ErrInvalidResponse, typeIDJAG)
+		return "", fmt.Errorf("%w: token exchange: issued_token_type must be %s", errInvalidResponse, typeIDJAG)
 	}
 	if !strings.EqualFold(exchanged.Type, "N_A") {
-		return "", fmt.Errorf("%w: token exchange: token_type must be N_A", ErrInvalidResponse)
+		return "", fmt.Errorf("%w: token exchange: token_type must be N_A", errInvalidResponse)
 	}
 	if err := want.check(exchanged.Access); err != nil {
-		return "", fmt.Errorf("%w: ID-JAG: %w", ErrInvalidResponse, err)
+		return "", fmt.Errorf("%w: ID-JAG: %w", errInvalidResponse, err)
 	}
 	return exchanged.Access, nil
 }
@@ -386,39 +385,4 @@ func isOnly(claim jsontext.Value, want string) bool {
 	}
 	var many []string
 	return decode(claim, &many) == nil && len(many) == 1 && many[0] == want
-}
-
-// FromTokenSource returns a client.Authorizer that authorizes requests to one MCP server
-// with the tokens of source, such as the token source of a cloud provider. Requests to other servers
-// get no token. Source renews its tokens itself, so a rejected request is not sent again.
-func FromTokenSource(server string, source oauth2.TokenSource) *SourceAuthorizer {
-	return &SourceAuthorizer{server: server, source: oauth2.ReuseTokenSource(nil, source)}
-}
-
-// SourceAuthorizer is the client.Authorizer that [FromTokenSource] returns. It is safe
-// for concurrent use.
-type SourceAuthorizer struct {
-	server string
-	source oauth2.TokenSource
-}
-
-// Authorize implements client.Authorizer.
-func (a *SourceAuthorizer) Authorize(req *http.Request, server string) error {
-	if !sameServer(server, a.server) {
-		return nil
-	}
-	if u := req.URL; u.Scheme != "https" && !httpurl.IsLoopback(u.Hostname()) {
-		return fmt.Errorf("%w: %s must be https", errInsecureURL, withoutQuery(u))
-	}
-	token, err := a.source.Token()
-	if err != nil {
-		return fmt.Errorf("cannot get a token from the token source: %w", err)
-	}
-	token.SetAuthHeader(req)
-	return nil
-}
-
-// Reauthorize implements client.Authorizer. It does nothing.
-func (a *SourceAuthorizer) Reauthorize(*http.Request, string, *http.Response) (again bool, err error) {
-	return false, nil
 }

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // authorizeAgain discovers the authorization server of the MCP server again, and gets a
@@ -23,11 +25,11 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	if n.accepted && d.server.guessed {
 		return nil, nil,
 			fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an authorization "+
-				"server", ErrDiscovery, withoutQuery(s.peers.server))
+				"server", ErrDiscovery, httpurl.WithoutQuery(s.peers.server))
 	}
 	previous := s.discovery
 	s.discovery = d
-	issuer, resource, key := d.server.Issuer, d.resourceID(), d.record().tokenKey(s.server)
+	issuer, key := d.server.Issuer, d.record().tokenKey(s.server)
 	unlock, err := s.owner.store().Lock(ctx, key)
 	if err != nil {
 		return nil, nil, err
@@ -59,12 +61,12 @@ func (s *session) authorizeAgain(ctx context.Context, n *need, before *token) (*
 	changed := previous == nil || previous.server.Issuer != issuer
 	if !changed && !n.force && before != nil && before.Access == n.rejected && time.Since(before.issued) < freshAge &&
 		covers(before.Requested, scopes) {
-		return nil, nil, fmt.Errorf("%w: %s", errTokenRejected, withoutQuery(s.peers.server))
+		return nil, nil, fmt.Errorf("%w: %s", errTokenRejected, httpurl.WithoutQuery(s.peers.server))
 	}
 	if d.server.guessed && s.owner.Grant == nil && s.owner.Interaction == nil {
 		return nil, nil, s.peers.noIssuer()
 	}
-	request := AuthorizationRequest{Server: s.server, Resource: resource, Issuer: issuer, Scopes: slices.Clone(scopes),
+	request := AuthorizationRequest{Server: s.server, Issuer: issuer, Scopes: slices.Clone(scopes),
 		Previous: slices.Clone(requested)}
 	if s.owner.Grant == nil && s.owner.Interaction == nil {
 		if s.owner.NeedsLogin != nil {
@@ -146,10 +148,10 @@ func (s *session) approve(ctx context.Context, request AuthorizationRequest) ([]
 	}
 	approved, err := s.owner.Approve(ctx, request)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDeclined, err)
+		return nil, fmt.Errorf("%w: %w", errDeclined, err)
 	}
 	if !validScopes(approved) {
-		return nil, fmt.Errorf("%w: Client.Approve returned an invalid scope", ErrDeclined)
+		return nil, fmt.Errorf("%w: Client.Approve returned an invalid scope", errDeclined)
 	}
 	return approved, nil
 }
@@ -171,7 +173,7 @@ func (s *session) saveToken(ctx context.Context, d *discovery, t *token) {
 	err := save(ctx, s.owner.store(), d.record().tokenKey(s.server), t)
 	if err = errors.Join(err, s.saveRecord(ctx, d)); err != nil {
 		s.owner.logger().Warn("cannot store an access token; it is lost when the program ends", "server",
-			withoutQuery(s.peers.server), "error", err)
+			httpurl.WithoutQuery(s.peers.server), "error", err)
 	}
 }
 

@@ -22,7 +22,6 @@ const (
 	exchangeTimeout   = 20 * time.Second
 	maxResponseBody   = 256 << 10 // bytes
 	maxResponseHeader = 64 << 10  // bytes
-	maxURL            = 4096      // bytes
 )
 
 // peers sends requests to an MCP server and to its authorization servers.
@@ -125,41 +124,14 @@ func (t *proxyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // check parses a URL and checks that it is https, or http on the loopback interface if
 // the MCP server is there, too.
 func (p *peers) check(raw string) (*url.URL, error) {
-	u, err := checkURL(raw)
+	u, err := httpurl.Parse(raw)
 	if err != nil {
 		return nil, err
 	}
 	if u.Scheme == "http" && !(p.local && httpurl.IsLoopback(u.Hostname())) {
-		return nil, fmt.Errorf("%w: %s must be https", errInsecureURL, withoutQuery(u))
+		return nil, fmt.Errorf("%w: %s must be https", httpurl.ErrInsecure, httpurl.WithoutQuery(u))
 	}
 	return u, nil
-}
-
-// checkURL parses an http or https URL. It must have a host, and neither user
-// information nor a fragment.
-func checkURL(raw string) (*url.URL, error) {
-	if len(raw) > maxURL {
-		return nil, fmt.Errorf("%w: it is too long: %d bytes, the limit is %d", errInsecureURL, len(raw), maxURL)
-	}
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: cannot parse it", errInsecureURL) // err repeats the URL
-	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fmt.Errorf("%w: the scheme must be https, got %.20q", errInsecureURL, u.Scheme)
-	case u.Hostname() == "" || u.Opaque != "":
-		return nil, fmt.Errorf("%w: it must have a host", errInsecureURL)
-	case u.User != nil:
-		return nil, fmt.Errorf("%w: it must not have user information", errInsecureURL)
-	case strings.Contains(raw, "#"):
-		return nil, fmt.Errorf("%w: it must not have a fragment", errInsecureURL)
-	}
-	return u, nil
-}
-
-// withoutQuery returns scheme, host and path of a URL, for errors and logs.
-func withoutQuery(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
 // response is an HTTP response with its body.
@@ -184,7 +156,7 @@ func (r *response) statusText() string {
 func (p *peers) get(ctx context.Context, u *url.URL, revision string) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", errInsecureURL, withoutQuery(u))
+		return nil, fmt.Errorf("%w: %s", httpurl.ErrInsecure, httpurl.WithoutQuery(u))
 	}
 	if revision != "" && httpurl.SameOrigin(u, p.server) {
 		req.Header.Set("MCP-Protocol-Version", revision)
@@ -221,15 +193,15 @@ func (p *peers) exchange(c *http.Client, req *http.Request) (*response, error) {
 		return nil, redact(req, hide, err)
 	}
 	if len(body) > maxResponseBody {
-		return nil, fmt.Errorf("%w: the response of %s is longer than %d bytes", ErrInvalidResponse,
-			withoutQuery(req.URL), maxResponseBody)
+		return nil, fmt.Errorf("%w: the response of %s is longer than %d bytes", errInvalidResponse,
+			httpurl.WithoutQuery(req.URL), maxResponseBody)
 	}
 	return &response{resp.StatusCode, resp.Header, body, redirect.Target(resp), hide}, nil
 }
 
 // redact removes secrets from an error of net/http: the query of the URL, and what an invalid response repeats.
 func redact(req *http.Request, hide secrets.Set, err error) error {
-	return fmt.Errorf("%s %s: %w", req.Method, withoutQuery(req.URL), hide.CleanError(httpurl.Redact(err)))
+	return fmt.Errorf("%s %s: %w", req.Method, httpurl.WithoutQuery(req.URL), hide.CleanError(httpurl.Redact(err)))
 }
 
 // specialPurpose are networks with a special purpose (RFC 6890 and its successors), and

@@ -9,7 +9,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/oauth2"
 
+	"github.com/parley-mcp/parley/auth/oauth/internal/authresponse"
 	"github.com/parley-mcp/parley/internal/challenge"
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // PendingLogin is a login that waits for the redirect to the program. It can be stored as JSON. Any process can finish
@@ -73,7 +75,7 @@ func (s *session) begin(ctx context.Context, redirectURI string, scopes []string
 	}
 	if n.accepted && d.server.guessed {
 		return nil, fmt.Errorf("%w: %s accepts requests without a token, and has no metadata that names an "+
-			"authorization server", ErrDiscovery, withoutQuery(s.peers.server))
+			"authorization server", ErrDiscovery, httpurl.WithoutQuery(s.peers.server))
 	}
 	s.discovery = d
 	stored, err := load[token](ctx, s.owner.store(), d.record().tokenKey(s.server))
@@ -85,8 +87,8 @@ func (s *session) begin(ctx context.Context, redirectURI string, scopes []string
 		previous = stored.Requested
 	}
 	scopes = scopesToRequest(challenge.Union(n.challenged, scopes), previous, d)
-	scopes, err = s.approve(ctx, AuthorizationRequest{Server: s.server, Resource: d.resourceID(),
-		Issuer: d.server.Issuer, Scopes: scopes, Previous: previous})
+	scopes, err = s.approve(ctx, AuthorizationRequest{Server: s.server, Issuer: d.server.Issuer, Scopes: scopes,
+		Previous: previous})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +143,7 @@ func (s *session) exchange(ctx context.Context, d *discovery, p *pending, redire
 func (s *session) finish(ctx context.Context, login *PendingLogin, redirect string) (*oauth2.Token, error) {
 	p := new(pending)
 	if err := json.Unmarshal(login.Secret, p); err != nil || p.Record == nil || p.Request == nil {
-		return nil, fmt.Errorf("%w: the pending login is damaged", errState)
+		return nil, fmt.Errorf("%w: the pending login is damaged", authresponse.ErrState)
 	}
 	release, err := s.acquire(ctx)
 	if err != nil {

@@ -125,7 +125,7 @@ func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, 
 // "token_revoked".
 func rejectsRefresh(err error) bool {
 	var e *ServerError
-	if !errors.As(err, &e) || e.Status >= 500 || e.Status == http.StatusTooManyRequests ||
+	if !errors.As(err, &e) || e.status >= 500 || e.status == http.StatusTooManyRequests ||
 		strings.HasPrefix(e.Code, "unsupported_") {
 		return false
 	}

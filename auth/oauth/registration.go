@@ -99,7 +99,8 @@ func (s *session) existingClient(ctx context.Context, d *discovery) (*client, er
 		default:
 			return nil,
 				fmt.Errorf("%w: from %.200q to %.200q, where the registration for %s is not used; check the server "+
-					"and set Registration.Issuer", errIssuerChanged, s.issuer, issuer, withoutQuery(s.peers.server))
+					"and set Registration.Issuer", errIssuerChanged, s.issuer, issuer,
+					httpurl.WithoutQuery(s.peers.server))
 		}
 		if err := c.checkMethod(); err != nil {
 			return nil, err
@@ -107,11 +108,11 @@ func (s *session) existingClient(ctx context.Context, d *discovery) (*client, er
 		return c, nil
 	}
 	if s.owner.MetadataURL != "" && d.server.ClientIDDocuments {
-		u, err := checkURL(s.owner.MetadataURL)
+		u, err := httpurl.Parse(s.owner.MetadataURL)
 		if err != nil || u.Scheme != "https" || u.Path == "" || u.Path == "/" {
 			return nil, fmt.Errorf("%w: Client.MetadataURL must be https and have a path", ErrRegistration)
 		}
-		return &client{ID: s.owner.MetadataURL, key: s.owner.MetadataKey}, nil
+		return &client{ID: s.owner.MetadataURL}, nil
 	}
 	c, err := load[client](ctx, s.owner.store(), clientKey(issuer))
 	if err != nil || c == nil || c.ID == "" || c.expired(time.Now()) || c.checkMethod() != nil {
@@ -175,7 +176,7 @@ func (s *session) forgetClient(ctx context.Context, d *discovery, c *client) {
 
 // rejectsMetadata reports whether an error of a registration can concern its metadata (RFC 7591, section 3.2.2).
 func (e *ServerError) rejectsMetadata() bool {
-	return e.Status == http.StatusOK || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity
+	return e.status == http.StatusOK || e.status == http.StatusBadRequest || e.status == http.StatusUnprocessableEntity
 }
 
 // register registers a client dynamically (RFC 7591). Some servers let a client request only the scopes with which it
@@ -226,10 +227,10 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 		Method  string         `json:"token_endpoint_auth_method"`
 	}
 	if err := decode(r.body, &registered); err != nil {
-		return nil, fmt.Errorf("%w: registration endpoint: %w", ErrInvalidResponse, err)
+		return nil, fmt.Errorf("%w: registration endpoint: %w", errInvalidResponse, err)
 	}
-	if registered.ID == "" || len(registered.ID) > maxURL || len(registered.Secret) > maxURL {
-		return nil, fmt.Errorf("%w: registration endpoint: client_id is missing or too long", ErrInvalidResponse)
+	if registered.ID == "" || len(registered.ID) > httpurl.MaxLength || len(registered.Secret) > httpurl.MaxLength {
+		return nil, fmt.Errorf("%w: registration endpoint: client_id is missing or too long", errInvalidResponse)
 	}
 	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI,
 		stored: true}

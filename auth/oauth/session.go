@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/outbound"
 )
 
@@ -61,7 +62,7 @@ const (
 func (c *Client) newSession(server string) (*session, error) {
 	u, err := url.Parse(server)
 	if err != nil {
-		return nil, fmt.Errorf("%w: cannot parse it", errInsecureURL)
+		return nil, fmt.Errorf("%w: cannot parse it", httpurl.ErrInsecure)
 	}
 	peers := c.newPeers(u)
 	if c.Issuer != "" {
@@ -184,7 +185,7 @@ func (s *session) renewed(ctx context.Context) (*token, error) {
 		return renewed, nil
 	case err != nil && !t.expired(time.Now()):
 		s.owner.logger().Warn("cannot renew an access token; using the old one until it expires", "server",
-			withoutQuery(s.peers.server), "error", err)
+			httpurl.WithoutQuery(s.peers.server), "error", err)
 		return t, nil
 	case err != nil:
 		return nil, err
@@ -370,11 +371,11 @@ func (s *session) precheck(n *need, before *token) error {
 	if n.stepUp && before != nil && before.Access == n.rejected && len(n.challenged) > 0 &&
 		covers(before.Requested, n.challenged) {
 		return fmt.Errorf("%w: %s requires %q, which the authorization server did not grant: log in again and allow "+
-			"them", ErrInsufficientScope, withoutQuery(s.peers.server), n.challenged)
+			"them", errInsufficientScope, httpurl.WithoutQuery(s.peers.server), n.challenged)
 	}
 	if n.stepUp && len(n.challenged) == 0 {
-		return fmt.Errorf("%w: the challenge of %s does not name the scopes", ErrInsufficientScope,
-			withoutQuery(s.peers.server))
+		return fmt.Errorf("%w: the challenge of %s does not name the scopes", errInsufficientScope,
+			httpurl.WithoutQuery(s.peers.server))
 	}
 	return nil
 }
@@ -410,7 +411,7 @@ func (s *session) remember(n *need, err error) {
 		return
 	}
 	ttl := failureTTL
-	if errors.Is(err, ErrDeclined) || isServerError(err, "access_denied") {
+	if errors.Is(err, errDeclined) || isServerError(err, "access_denied") {
 		ttl = declinedTTL
 	}
 	if s.failures == nil || len(s.failures) >= maxFailures {
@@ -424,7 +425,7 @@ func (s *session) countAttempt(now time.Time) error {
 	s.attempts = slices.DeleteFunc(s.attempts, func(t time.Time) bool { return now.Sub(t) > attemptWindow })
 	if len(s.attempts) >= maxAttempts {
 		return fmt.Errorf("%w: %s keeps rejecting the tokens that it asks for: %d authorizations within %v",
-			ErrTooManyAttempts, withoutQuery(s.peers.server), maxAttempts, attemptWindow)
+			errTooManyAttempts, httpurl.WithoutQuery(s.peers.server), maxAttempts, attemptWindow)
 	}
 	s.attempts = append(s.attempts, now)
 	return nil

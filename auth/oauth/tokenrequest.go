@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
 // Authentication methods at a token endpoint.
@@ -123,7 +125,7 @@ func (r *tokenRequest) once(ctx context.Context, nonce string) (*response, error
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, fmt.Errorf("%w: cannot parse the token endpoint", errInsecureURL)
+		return nil, fmt.Errorf("%w: cannot parse the token endpoint", httpurl.ErrInsecure)
 	}
 	req.Header.Set("Content-Type", contentForm)
 	if basic != "" {
@@ -224,11 +226,11 @@ func (r *tokenRequest) read(resp *response) (*token, error) {
 		Scope   *string        `json:"scope"`
 	}
 	if err := decode(resp.body, &body); err != nil {
-		return nil, fmt.Errorf("%w: token endpoint: %w", ErrInvalidResponse, err)
+		return nil, fmt.Errorf("%w: token endpoint: %w", errInvalidResponse, err)
 	}
 	if !validToken(body.Access) || body.Refresh != "" && !validToken(body.Refresh) {
 		return nil, fmt.Errorf("%w: token endpoint: access_token or refresh_token is missing or invalid",
-			ErrInvalidResponse)
+			errInvalidResponse)
 	}
 	t := &token{Access: body.Access, Refresh: body.Refresh, Requested: r.scopes(), Scopes: r.scopes(),
 		Settings: r.settings}
@@ -239,7 +241,7 @@ func (r *tokenRequest) read(resp *response) (*token, error) {
 		t.Type = typeBearer
 	default: // must not be used (RFC 6749, section 7.1)
 		return nil, fmt.Errorf("%w: token endpoint: token_type must be the requested one, Bearer or DPoP",
-			ErrInvalidResponse)
+			errInvalidResponse)
 	}
 	if body.Scope != nil {
 		t.Scopes = splitScopes(*body.Scope)

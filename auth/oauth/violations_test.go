@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
 	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
@@ -93,7 +94,7 @@ var violations = []struct {
 
 	// Rule O9: redirect URIs
 	{"O9", "redirect URI over http", func(w *environment, c *oauth.Client) {
-		c.Interaction = &oauth.Manual{RedirectURI: "http://program.example/callback"}
+		c.Interaction = &logintest.Interaction{RedirectURI: "http://program.example/callback"}
 	}, oauth.ErrInsecureURL, true},
 
 	// Rule O10: URLs
@@ -399,7 +400,7 @@ func (w *environment) registrar() (requests func() []string) {
 
 // withRedirectURI returns an Interaction with another redirect URI.
 func (w *environment) withRedirectURI(redirect string) oauth.Interaction {
-	return &oauth.Manual{RedirectURI: redirect, Open: oauthtest.OpenPage}
+	return &logintest.Interaction{RedirectURI: redirect, Open: oauthtest.OpenPage}
 }
 
 // A token is refreshed by the client that it was issued to, even if another login has
@@ -444,7 +445,7 @@ func TestLoginWithoutRedirectForgetsTheRegistration(t *testing.T) {
 	closed := errors.New("the user closed the page")
 	store := &tokenstore.Memory{}
 	c := w.Client()
-	c.Store, c.Interaction = store, &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
+	c.Store, c.Interaction = store, &logintest.Interaction{RedirectURI: "http://localhost:3000/callback",
 		Open: func(context.Context, string) (string, error) { return "", closed }}
 	must.Is(t, c.Login(t.Context(), w.URL()), closed)
 	c = w.Client()

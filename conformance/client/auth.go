@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,7 +45,7 @@ func newAuth(scenario, server string) (*oauth.Client, error) {
 	c := &oauth.Client{
 		Name:        "parley-conformance",
 		MetadataURL: documentURL,
-		Interaction: &oauth.Manual{RedirectURI: "http://localhost:3000/callback", Open: authorize},
+		Interaction: user{},
 	}
 	if t.ClientID != "" {
 		r := oauth.Registration{Issuer: t.Issuer, ClientID: t.ClientID, ClientSecret: t.ClientSecret}
@@ -78,8 +77,20 @@ func newAuth(scenario, server string) (*oauth.Client, error) {
 	return c, nil
 }
 
-// authorize does what a browser and its user do, and returns the URL that the authorization server redirects to.
-func authorize(ctx context.Context, url string) (string, error) {
+// user is the oauth.Interaction of a user who agrees to everything.
+type user struct{}
+
+// Begin implements oauth.Interaction.
+func (user) Begin(context.Context, string) (oauth.Flow, error) { return user{}, nil }
+
+// RedirectURI implements oauth.Flow.
+func (user) RedirectURI() string { return "http://localhost:3000/callback" }
+
+// Close implements oauth.Flow.
+func (user) Close() error { return nil }
+
+// Authorize implements oauth.Flow: it does what a browser and its user do.
+func (user) Authorize(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
@@ -130,26 +141,26 @@ func callAsTokensExpire(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// wantErrors are the errors with which the client must end some scenarios.
-var wantErrors = map[string]error{
-	"auth/resource-mismatch":        oauth.ErrResourceMismatch,
-	"auth/iss-supported-missing":    oauth.ErrIssuerMismatch,
-	"auth/iss-wrong-issuer":         oauth.ErrIssuerMismatch,
-	"auth/iss-unexpected":           oauth.ErrIssuerMismatch,
-	"auth/iss-normalized":           oauth.ErrIssuerMismatch,
-	"auth/metadata-issuer-mismatch": oauth.ErrIssuerMismatch,
-	"auth/scope-retry-limit":        oauth.ErrInsufficientScope,
+// wantErrors are the texts of the errors with which the client must end some scenarios.
+var wantErrors = map[string]string{
+	"auth/resource-mismatch":        "metadata is of another resource",
+	"auth/iss-supported-missing":    "unexpected issuer",
+	"auth/iss-wrong-issuer":         "unexpected issuer",
+	"auth/iss-unexpected":           "unexpected issuer",
+	"auth/iss-normalized":           "unexpected issuer",
+	"auth/metadata-issuer-mismatch": "unexpected issuer",
+	"auth/scope-retry-limit":        "insufficient scope",
 }
 
-// checkError compares the error of a scenario with the wanted one. It returns nil if they are the same.
+// checkError compares the error of a scenario with the wanted one. It returns nil if they agree.
 func checkError(scenario string, err error) error {
 	want := wantErrors[scenario]
 	switch {
-	case want == nil:
+	case want == "":
 		return err
 	case err == nil:
-		return fmt.Errorf("client got access, want error: %w", want)
-	case errors.Is(err, want):
+		return fmt.Errorf("client got access, want the error %q", want)
+	case strings.Contains(err.Error(), want):
 		fmt.Fprintln(os.Stderr, "client: ended with the wanted error:", err)
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/browser"
 	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/client"
 )
@@ -28,9 +29,9 @@ func main() {
 	if flag.NArg() != 1 {
 		log.Fatal("usage: login [-print-url] [-store FILE] URL")
 	}
-	loopback := &oauth.Loopback{} // opens the browser, and waits for its redirect
+	loopback := &browser.Loopback{} // opens the browser, and waits for its redirect
 	if *show {
-		loopback.Open = oauth.ShowURL(os.Stdout)
+		loopback.Open = browser.ShowURL(os.Stdout)
 	}
 	user := &oauth.Client{
 		Name:        "The login example",

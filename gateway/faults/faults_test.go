@@ -291,7 +291,7 @@ func (u *expiring) login(t *testing.T) *oauth.Client {
 	browser := new(logintest.Browser)
 	first := &oauth.Client{
 		Logger: slog.New(slog.DiscardHandler), Store: new(tokenstore.Memory),
-		Interaction: &oauth.Loopback{Open: func(ctx context.Context, page string) error {
+		Interaction: &browser.Loopback{Open: func(ctx context.Context, page string) error {
 			u.logins.Go(func() { _, _ = browser.LogIn(ctx, page) })
 			return nil
 		}},

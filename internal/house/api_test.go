@@ -53,6 +53,9 @@ func writeAPIs(directory string, apis []api) error {
 		}
 	}
 	for _, a := range apis {
+		if len(a.lines) == 0 {
+			continue
+		}
 		content := strings.Join(a.lines, "\n") + "\n"
 		if err := os.WriteFile(filepath.Join(directory, recordName(a.dir)), []byte(content), 0o644); err != nil {
 			return err

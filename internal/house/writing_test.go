@@ -37,7 +37,7 @@ var writes = map[string]string{
 	"cmd/parley/internal/use/skillinstall.go: OpenFile":                  "a new file in a directory under a lock",
 	"cmd/parley/internal/use/skillinstall.go: Rename":                    "that directory, when it is complete",
 	"cmd/parley/internal/inspect/web/generate/main.go: os.WriteFile":     "a part of the build",
-	"auth/oauth/loopback.go: os.WriteFile":                               "a page in a new temporary directory",
+	"auth/oauth/browser/open.go: os.WriteFile":                           "a page in a new temporary directory",
 	"server/files.go: OpenFile":                                          "reads",
 	"internal/ledger/journal.go: os.OpenFile":                            "for tests",
 	"internal/ledger/ledger.go: os.OpenFile":                             "for tests",

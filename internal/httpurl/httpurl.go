@@ -5,6 +5,7 @@ package httpurl
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -46,6 +47,40 @@ var (
 	errNotAbsolute = errors.New("the URL must be absolute and must not have a user or a fragment")
 	errNotSecure   = errors.New("the URL must begin with https:// (http:// is allowed on the loopback interface only)")
 )
+
+// ErrInsecure means that a URL is not https, or has a part that is not allowed. Http may be allowed on the loopback
+// interface.
+var ErrInsecure = errors.New("insecure or invalid URL")
+
+// MaxLength is the maximum length of a URL for [Parse] in bytes.
+const MaxLength = 4096
+
+// Parse parses an http or https URL. It must have a host, and neither user information nor a fragment. The errors wrap
+// [ErrInsecure] and do not repeat the URL.
+func Parse(raw string) (*url.URL, error) {
+	if len(raw) > MaxLength {
+		return nil, fmt.Errorf("%w: it is too long: %d bytes, the limit is %d", ErrInsecure, len(raw), MaxLength)
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: cannot parse it", ErrInsecure) // err repeats the URL
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("%w: the scheme must be https, got %.20q", ErrInsecure, u.Scheme)
+	case u.Hostname() == "" || u.Opaque != "":
+		return nil, fmt.Errorf("%w: it must have a host", ErrInsecure)
+	case u.User != nil:
+		return nil, fmt.Errorf("%w: it must not have user information", ErrInsecure)
+	case strings.Contains(raw, "#"):
+		return nil, fmt.Errorf("%w: it must not have a fragment", ErrInsecure)
+	}
+	return u, nil
+}
+
+// WithoutQuery returns scheme, host and path of a URL, for errors and logs.
+func WithoutQuery(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
 
 // ParseSecure parses a URL for which [IsSecure] holds. It must have a host, and neither
 // user information nor a fragment.

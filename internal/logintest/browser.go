@@ -13,10 +13,30 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/parley-mcp/parley/auth/oauth"
 )
 
 // maxPages limits the pages of a login.
 const maxPages = 10
+
+// Interaction is an oauth.Interaction without a listener: Open does what the user and the browser do.
+type Interaction struct {
+	RedirectURI string
+	// Open opens the page of an authorization server, and returns the URL that the browser is redirected to.
+	Open func(ctx context.Context, page string) (redirect string, err error)
+}
+
+// Begin implements oauth.Interaction.
+func (i *Interaction) Begin(context.Context, string) (oauth.Flow, error) { return flow{i}, nil }
+
+type flow struct{ *Interaction }
+
+func (f flow) RedirectURI() string { return f.Interaction.RedirectURI }
+
+func (f flow) Authorize(ctx context.Context, page string) (string, error) { return f.Open(ctx, page) }
+
+func (f flow) Close() error { return nil }
 
 // Browser is the browser of a user who logs in at development issuers. It keeps cookies. The zero value is a user who
 // allows everything. A Browser is not safe for concurrent use.

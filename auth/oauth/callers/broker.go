@@ -245,8 +245,8 @@ func (b *Broker) begin(ctx context.Context, user principal.Principal,
 	p.URL = ""
 	err = b.values.kv.Add(ctx, pendingSet(user), id, maxPendingLogin, maxPendingLogins)
 	if errors.Is(err, store.ErrFull) {
-		return "", "", fmt.Errorf("%w: the user has %d logins already: complete one, or wait until one expires",
-			oauth.ErrTooManyAttempts, maxPendingLogins)
+		return "", "", fmt.Errorf("the user has %d logins already: complete one, or wait until one expires",
+			maxPendingLogins)
 	}
 	if err == nil {
 		login := &pendingLogin{Server: server, Browser: digest.Of(cookie), Pending: p}

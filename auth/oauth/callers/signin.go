@@ -135,15 +135,11 @@ func (b *Broker) verify(ctx context.Context, token, issuer string) (principal.Pr
 		// err may have the token
 		return principal.Principal{}, errors.New("cannot verify the access token of the browser's user")
 	case info == nil || info.Principal.Issuer() != issuer:
-		return principal.Principal{}, fmt.Errorf("%w: the access token of the browser's user is not from %.200q",
-			oauth.ErrIssuerMismatch, issuer)
+		return principal.Principal{}, fmt.Errorf("the access token of the browser's user is not from %.200q", issuer)
 	case !slices.ContainsFunc(info.Audience, b.isAudience):
-		return principal.Principal{}, fmt.Errorf("%w: the access token of the browser's user is not for %.200q",
-			oauth.ErrInvalidResponse, b.audience)
+		return principal.Principal{}, fmt.Errorf("the access token of the browser's user is not for %.200q", b.audience)
 	case info.KeyThumbprint != "":
-		return principal.Principal{},
-			fmt.Errorf("%w: the access token of the browser's user is bound to an unknown key",
-				oauth.ErrInvalidResponse)
+		return principal.Principal{}, errors.New("the access token of the browser's user is bound to an unknown key")
 	}
 	return userOf(info.Principal)
 }

@@ -69,7 +69,7 @@ var tracedMembers = []string{
 // Recorder records the steps of the logins of an [oauth.Client]:
 //
 //	r := &trace.Recorder{Record: show}
-//	c := &oauth.Client{Wrap: r.Wrap, Interaction: r.Interaction(&oauth.Loopback{})}
+//	c := &oauth.Client{Wrap: r.Wrap, Interaction: r.Interaction(&browser.Loopback{})}
 //
 // A Recorder is safe for concurrent use and must not be copied.
 type Recorder struct {

@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/internal/oauthtest"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
@@ -28,7 +28,7 @@ func TestTraceHasEveryStepOfALogin(t *testing.T) {
 func traceLogin(t *testing.T, part func(redirect string) string) {
 	w := oauthtest.New(t)
 	c := w.Client()
-	c.Interaction.(*oauth.Manual).Open = func(ctx context.Context, url string) (string, error) {
+	c.Interaction.(*logintest.Interaction).Open = func(ctx context.Context, url string) (string, error) {
 		redirect, err := oauthtest.OpenPage(ctx, url)
 		return part(redirect), err
 	}

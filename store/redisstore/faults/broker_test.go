@@ -103,7 +103,7 @@ func (b *brokered) addReplica(i int, redis string) {
 
 func (b *brokered) dial(name string, r mcp.Revision) *client.Client {
 	b.t.Helper()
-	login := &oauth.Client{Interaction: &oauth.Manual{RedirectURI: "http://127.0.0.1:3000/callback",
+	login := &oauth.Client{Interaction: &logintest.Interaction{RedirectURI: "http://127.0.0.1:3000/callback",
 		Open: func(ctx context.Context, page string) (string, error) {
 			return (&logintest.Browser{User: name}).Authorize(ctx, page)
 		}}}

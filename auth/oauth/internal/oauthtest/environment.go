@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/logintest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -292,7 +293,7 @@ func (w *Environment) RevokeAll() {
 
 // User returns an Interaction that follows the authorization page's redirect.
 func (w *Environment) User() oauth.Interaction {
-	return &oauth.Manual{RedirectURI: "http://localhost:3000/callback",
+	return &logintest.Interaction{RedirectURI: "http://localhost:3000/callback",
 		Open: func(ctx context.Context, url string) (string, error) {
 			return OpenPage(ctx, url)
 		}}

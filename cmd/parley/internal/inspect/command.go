@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/browser"
 	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/credstore"
@@ -114,7 +115,7 @@ func runInspect(cmd *cobra.Command, flags *inspectFlags, args []string) error {
 	cmd.PrintErrf("The inspector is at\n\n  %s\n\nThe address works in one browser. The inspector ends with Ctrl-C.\n",
 		inspector.URL(page))
 	if !flags.printURL && terminal.Is(cmd.ErrOrStderr()) {
-		if err := oauth.OpenBrowser(opening, inspector.URL(page)); err != nil {
+		if err := browser.Open(opening, inspector.URL(page)); err != nil {
 			cmd.PrintErrf("parley: warning: %s\n", terminal.Line(err.Error()))
 		}
 	}
@@ -247,7 +248,7 @@ func LogIn(ctx context.Context, cmd *cobra.Command, url string, o LoginOptions) 
 	}
 	c.NoResource, c.AssumePKCE = o.NoResource, o.AssumePKCE
 	r := &trace.Recorder{Record: o.Step}
-	c.Wrap, c.Interaction = r.Wrap, r.Interaction(&oauth.Loopback{RedirectURI: redirectURI, Open: o.Open})
+	c.Wrap, c.Interaction = r.Wrap, r.Interaction(&browser.Loopback{RedirectURI: redirectURI, Open: o.Open})
 	err = c.Login(ctx, url, o.Scopes...)
 	switch rejected, flag := new(oauth.ServerError), credstore.NeededFlag(err); {
 	case flag != "":

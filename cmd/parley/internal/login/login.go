@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/browser"
 	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/loginsteps"
@@ -70,7 +71,7 @@ parley login --explain https://example.com/mcp`,
 			if err != nil {
 				return err
 			}
-			return output.Print(cmd, statusOf(status), "Logged in to %s", describeLogin(status))
+			return output.Print(cmd, statusOf(url, status), "Logged in to %s", describeLogin(url, status))
 		},
 	}
 	f := cmd.Flags()
@@ -131,9 +132,9 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 	c.NoResource, c.AssumePKCE = flags.NoResource || own.NoResource, flags.AssumePKCE || own.AssumePKCE
 	prompt := &loginPrompt{cmd: cmd, redirectURI: redirectURI, printURL: flags.printURL}
 	// the context ends first
-	c.Interaction = &oauth.Loopback{RedirectURI: redirectURI, Timeout: 2 * flags.timeout, Open: prompt.open}
+	c.Interaction = &browser.Loopback{RedirectURI: redirectURI, Timeout: 2 * flags.timeout, Open: prompt.open}
 	if prompt.interactive() {
-		c.Interaction.(*oauth.Loopback).Paste = prompt.paste
+		c.Interaction.(*browser.Loopback).Paste = prompt.paste
 		c.PromptRegistration = prompt.askRegistration
 	}
 	if flags.explain {
@@ -184,7 +185,7 @@ func LoginFor(cmd *cobra.Command, url string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(cmd.ErrOrStderr(), "Logged in to ", describeLogin(status))
+	_, err = fmt.Fprint(cmd.ErrOrStderr(), "Logged in to ", describeLogin(url, status))
 	return err
 }
 
@@ -261,7 +262,7 @@ func (l *loginPrompt) interactive() bool {
 func (l *loginPrompt) open(ctx context.Context, url string) error {
 	w := l.cmd.ErrOrStderr()
 	if l.interactive() && !l.printURL {
-		err := oauth.OpenBrowser(ctx, url) // checks the URL
+		err := browser.Open(ctx, url) // checks the URL
 		if l.opened = err == nil; l.opened {
 			_, err = fmt.Fprintf(w, "Opening the browser to log in at\n\n  %s\n\n", url)
 			return err

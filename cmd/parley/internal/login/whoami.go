@@ -60,7 +60,6 @@ type loginStatus struct {
 	Server    string     `json:"server"`
 	Subject   string     `json:"subject,omitempty"`
 	Issuer    string     `json:"issuer"`
-	Resource  string     `json:"resource,omitempty"`
 	Scopes    []string   `json:"scopes"`
 	Expires   *time.Time `json:"expires,omitempty"`
 	Renewable bool       `json:"renewable"`
@@ -72,10 +71,10 @@ type loginStatus struct {
 	Checks []doctor.Finding `json:"checks,omitempty"` // of the token
 }
 
-func statusOf(s *oauth.Status) loginStatus {
+func statusOf(server string, s *oauth.Status) loginStatus {
 	out := loginStatus{
-		Server: s.Server, Subject: s.Subject, Issuer: s.Issuer, Resource: s.Resource,
-		Scopes: append([]string{}, s.Scopes...), Renewable: s.Renewable, Bound: s.Bound,
+		Server: server, Subject: s.Subject, Issuer: s.Issuer, Scopes: append([]string{}, s.Scopes...),
+		Renewable: s.Renewable, Bound: s.Bound,
 		NoResource: s.NoResource, AssumePKCE: s.AssumePKCE,
 	}
 	if !s.Expires.IsZero() {
@@ -86,13 +85,13 @@ func statusOf(s *oauth.Status) loginStatus {
 }
 
 // explained returns a login with the checks of its token if explain is set, and the text for people.
-func explained(cmd *cobra.Command, status *oauth.Status, explain bool) (loginStatus, string, error) {
-	out, text := statusOf(status), new(strings.Builder)
-	text.WriteString(describeLogin(status))
+func explained(cmd *cobra.Command, server string, status *oauth.Status, explain bool) (loginStatus, string, error) {
+	out, text := statusOf(server, status), new(strings.Builder)
+	text.WriteString(describeLogin(server, status))
 	if !explain {
 		return out, text.String(), nil
 	}
-	target := client.URL(status.Server)
+	target := client.URL(server)
 	auth, err := credstore.AuthorizerFor(cmd.Context(), target, nil)
 	if err != nil {
 		return out, "", err
@@ -119,7 +118,7 @@ func whoami(cmd *cobra.Command, url string, explain bool) error {
 		return failure.WithCode(failure.ExitUnauthorized,
 			fmt.Errorf("you are not logged in to %s; run: %s", url, quoting.OfUser().Command([]string{"login"}, url)))
 	}
-	shown, text, err := explained(cmd, status, explain)
+	shown, text, err := explained(cmd, url, status, explain)
 	if err != nil {
 		return err
 	}
@@ -145,7 +144,7 @@ func whoamiAll(cmd *cobra.Command, explain bool) error {
 		case status == nil:
 			continue
 		}
-		of, text, err := explained(cmd, status, explain)
+		of, text, err := explained(cmd, server, status, explain)
 		if err != nil {
 			return err
 		}
@@ -159,10 +158,10 @@ func whoamiAll(cmd *cobra.Command, explain bool) error {
 	})
 }
 
-// describeLogin returns lines with the server of a login and about the login, without secrets.
-func describeLogin(s *oauth.Status) string {
+// describeLogin returns lines about a login to a server, without secrets.
+func describeLogin(server string, s *oauth.Status) string {
 	var b strings.Builder
-	b.WriteString(terminal.Line(s.Server) + "\n")
+	b.WriteString(terminal.Line(server) + "\n")
 	line := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(&b, "  %-8s %s\n", name, terminal.Line(text))
@@ -234,7 +233,7 @@ func logout(cmd *cobra.Command, url string) error {
 		if status == nil {
 			cmd.PrintErrf("You are not logged in to %s.\n", terminal.Line(url))
 		} else {
-			b.WriteString("Logged out of " + terminal.Line(status.Server) + "\n")
+			b.WriteString("Logged out of " + terminal.Line(url) + "\n")
 		}
 	})
 }

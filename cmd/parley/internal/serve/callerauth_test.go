@@ -131,7 +131,7 @@ func TestNeededLoginsAreReportedOnce(t *testing.T) {
 	a, printed := newTestCallerAuths(t)
 	ada := must.Get(principal.New("https://as.example", "ada", ""))(t)
 	for _, err := range []error{oauth.ErrInteraction, oauth.ErrInteraction,
-		&oauth.ServerError{Endpoint: "token", Code: "invalid_grant"}, oauth.ErrInteraction, nil, oauth.ErrInteraction} {
+		&oauth.ServerError{Code: "invalid_grant"}, oauth.ErrInteraction, nil, oauth.ErrInteraction} {
 		a.reportLogin(ada, "one", err)
 	}
 	var got []string
@@ -140,7 +140,7 @@ func TestNeededLoginsAreReportedOnce(t *testing.T) {
 	}
 	const needs = "✗ one ada at https://as.example needs a login; open https://mcp.example/login/start/one"
 	want := []string{
-		needs, "✗ one the login of ada at https://as.example has failed: error from the token endpoint of the " +
+		needs, "✗ one the login of ada at https://as.example has failed: error from the " +
 			"authorization server: invalid_grant",
 		needs, "– one ada at https://as.example has logged in", needs,
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
-	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/browser"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -208,7 +208,7 @@ func (s *Screen) Choose(ctx context.Context, title string, texts []string, initi
 
 // ScreenOf returns the screen on which a command asks the user.
 func ScreenOf(cmd *cobra.Command) *Screen {
-	return &Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr(), Open: oauth.OpenBrowser}
+	return &Screen{In: cmd.InOrStdin(), Out: cmd.ErrOrStderr(), Open: browser.Open}
 }
 
 // Interactive reports whether a command can ask the user at the terminal.

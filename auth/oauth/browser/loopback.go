@@ -1,4 +1,6 @@
-package oauth
+// Package browser logs users in with the browser of their machine. [Loopback] is the Interaction of an oauth.Client;
+// [Open] opens any page.
+package browser
 
 import (
 	"context"
@@ -6,26 +8,23 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/internal/authresponse"
 	"github.com/parley-mcp/parley/auth/oauth/internal/webpage"
 	"github.com/parley-mcp/parley/internal/digest"
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Loopback is an [Interaction] that opens the user's browser and receives the redirect
+// Loopback is an [oauth.Interaction] that opens the user's browser and receives the redirect
 // on the loopback interface (RFC 8252, section 7.3). The zero value works on a machine with a
 // browser.
 //
@@ -34,7 +33,7 @@ import (
 // Loopback accepts the redirect only with that cookie, so that another browser cannot
 // complete the flow. It rejects other requests with an error page and continues to wait.
 type Loopback struct {
-	// Open opens a URL of the loopback interface in the user's browser; nil: [OpenBrowser]. Its
+	// Open opens a URL of the loopback interface in the user's browser; nil: [Open]. Its
 	// ctx is done when the flow ends. See also [ShowURL].
 	Open func(ctx context.Context, url string) error
 	// Paste, if set, is for users whose browser runs on another machine, where the
@@ -53,15 +52,6 @@ type Loopback struct {
 	Timeout time.Duration
 }
 
-// ShowURL returns a function for Loopback.Open that writes the URL to w for the user. A
-// browser on another machine reaches it through a tunnel to the port of Loopback.RedirectURI.
-func ShowURL(w io.Writer) func(context.Context, string) error {
-	return func(_ context.Context, url string) error {
-		_, err := fmt.Fprintf(w, "To log in, open this address in a browser:\n\n  %s\n\n", url)
-		return err
-	}
-}
-
 const (
 	startPath      = "/login/" // followed by a random text
 	redirectPath   = "/callback"
@@ -71,8 +61,8 @@ const (
 	maxPastes      = 5
 )
 
-// Begin implements [Interaction].
-func (l *Loopback) Begin(_ context.Context, previous string) (Flow, error) {
+// Begin implements [oauth.Interaction].
+func (l *Loopback) Begin(_ context.Context, previous string) (oauth.Flow, error) {
 	u, ports, err := l.address(previous)
 	if err != nil {
 		return nil, err
@@ -84,7 +74,7 @@ func (l *Loopback) Begin(_ context.Context, previous string) (Flow, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: cannot listen for the redirect: %w", ErrInteraction, err)
+		return nil, fmt.Errorf("%w: cannot listen for the redirect: %w", oauth.ErrInteraction, err)
 	}
 	_, port, _ := net.SplitHostPort(listeners[0].Addr().String())
 	f := &loopbackFlow{
@@ -147,7 +137,7 @@ func (l *Loopback) address(previous string) (u *url.URL, ports []string, err err
 
 // parseLoopback parses a redirect URI for which Loopback can listen.
 func parseLoopback(uri string) (*url.URL, error) {
-	u, err := checkURL(uri)
+	u, err := httpurl.Parse(uri)
 	if err != nil {
 		return nil, fmt.Errorf("redirect URI: %w", err)
 	}
@@ -155,7 +145,7 @@ func parseLoopback(uri string) (*url.URL, error) {
 		strings.HasPrefix(u.Path, startPath) {
 		return nil,
 			fmt.Errorf("redirect URI: %w: it must be like http://localhost:3118/callback, with a host of the "+
-				"loopback interface", errInsecureURL)
+				"loopback interface", httpurl.ErrInsecure)
 	}
 	return u, nil
 }
@@ -210,19 +200,19 @@ func (f *loopbackFlow) RedirectURI() string { return f.uri }
 func (f *loopbackFlow) Authorize(ctx context.Context, page string) (string, error) {
 	u, err := url.Parse(page)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", errInsecureURL, err)
+		return "", fmt.Errorf("%w: %w", httpurl.ErrInsecure, err)
 	}
 	f.mu.Lock()
 	f.page, f.state = page, u.Query().Get("state")
 	f.mu.Unlock()
 	open := f.config.Open
 	if open == nil {
-		open = OpenBrowser
+		open = Open
 	}
 	opened, done := context.WithCancel(ctx)
 	defer done()
 	if err := open(opened, "http://"+f.host+f.start); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrInteraction, err)
+		return "", fmt.Errorf("%w: %w", oauth.ErrInteraction, err)
 	}
 	if f.config.Paste != nil {
 		pasteCtx, cancel := context.WithCancel(ctx)
@@ -239,7 +229,7 @@ func (f *loopbackFlow) Authorize(ctx context.Context, page string) (string, erro
 	case err := <-f.failed:
 		return "", err
 	case <-timer.C:
-		return "", fmt.Errorf("%w: the user has not logged in within %v", ErrInteraction, f.timeout)
+		return "", fmt.Errorf("%w: the user has not logged in within %v", oauth.ErrInteraction, f.timeout)
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
@@ -259,7 +249,8 @@ func (f *loopbackFlow) paste(ctx context.Context, page string) {
 			return
 		}
 	}
-	f.failed <- fmt.Errorf("%w: the pasted URL belongs to another login (%d attempts)", errState, maxPastes)
+	f.failed <- fmt.Errorf("%w: the pasted URL belongs to another login (%d attempts)", authresponse.ErrState,
+		maxPastes)
 }
 
 // ServeHTTP serves the start page and the redirect URI. Other programs and web pages can
@@ -337,13 +328,13 @@ func (f *loopbackFlow) begin(r *http.Request) (page, cookie string, other bool) 
 // accept delivers the first redirect that has the right state and comes from the right
 // browser. It reports whether it did.
 func (f *loopbackFlow) accept(redirect string, from func(browser string) bool) bool {
-	r, err := parseAuthorizationResponse(redirect)
+	r, err := authresponse.Parse(redirect)
 	if err != nil {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.state == "" || subtle.ConstantTimeCompare([]byte(r.state), []byte(f.state)) != 1 || !from(f.browser) {
+	if f.state == "" || subtle.ConstantTimeCompare([]byte(r.State), []byte(f.state)) != 1 || !from(f.browser) {
 		return false
 	}
 	f.state = "" // accept each state once
@@ -361,128 +352,4 @@ func (f *loopbackFlow) Close() error {
 	}
 	f.running.Wait()
 	return err
-}
-
-// OpenBrowser opens an https URL, or an http URL on the loopback interface, in the user's browser. It passes the URL to
-// no shell, and the URL cannot be mistaken for an option. It returns when the browser was started. An error means that
-// the user has not seen the page.
-//
-// Other users of the machine can read the command line of the browser. A URL on the loopback interface is not in it:
-// the browser opens a file that redirects to the URL and that only the user can read. The file is removed when ctx is
-// done, which does not affect the browser otherwise.
-func OpenBrowser(ctx context.Context, url string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("cannot open a browser: %w", err)
-		}
-	}()
-	name, args, err := browserCommand(runtime.GOOS, url)
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if address := len(args) - 1; err == nil && strings.HasPrefix(args[address], "http://") {
-		args[address], err = redirectFile(ctx, args[address])
-	}
-	if err != nil {
-		return err
-	}
-	return launch(ctx, exec.Command(name, args...)) // without ctx: the browser outlives the flow
-}
-
-// redirectFile writes a page that redirects to an address, in a directory of its own, and returns the URL of the file.
-func redirectFile(ctx context.Context, address string) (string, error) {
-	dir, err := os.MkdirTemp("", "open-browser-") // only the user can read it
-	if err != nil {
-		return "", err
-	}
-	context.AfterFunc(ctx, func() { os.RemoveAll(dir) })
-	page := `<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>Redirect</title>` +
-		`<meta http-equiv="refresh" content="0; url=` + html.EscapeString(address) + `">`
-	path := filepath.Join(dir, "open.html")
-	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
-		return "", err
-	}
-	path = filepath.ToSlash(path)
-	if !strings.HasPrefix(path, "/") { // a drive of Windows
-		path = "/" + path
-	}
-	return escapeForShell(&url.URL{Scheme: "file", Path: path}), nil
-}
-
-// launchTimeout is how long to wait for a command to fail.
-const launchTimeout = 2 * time.Second
-
-// launch starts a command that opens a browser and exits, or is the browser itself and
-// continues to run. In the second case a goroutine waits for its end, to release the
-// process.
-func launch(ctx context.Context, cmd *exec.Cmd) error {
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	timer := time.NewTimer(launchTimeout)
-	defer timer.Stop()
-	select {
-	case err := <-exited:
-		if err != nil {
-			return fmt.Errorf("%s: %w", cmd.Path, err)
-		}
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return nil
-}
-
-// browserCommand returns the command that opens a URL on an operating system. It formats
-// the parsed URL again and escapes characters that scripts such as xdg-open could
-// interpret.
-func browserCommand(system, raw string) (name string, args []string, err error) {
-	page, fragment, _ := strings.Cut(raw, "#")
-	u, err := checkURL(page)
-	if err == nil && fragment != "" {
-		if u, err = url.Parse(raw); err != nil {
-			err = fmt.Errorf("%w: cannot parse the fragment", errInsecureURL)
-		}
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	if !httpurl.IsSecure(u) {
-		return "", nil, fmt.Errorf("%w: %s must be https", errInsecureURL, withoutQuery(u))
-	}
-	if strings.ContainsFunc(u.String(), func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7F }) {
-		return "", nil, fmt.Errorf("%w: it contains characters that are invalid in a URL", errInsecureURL)
-	}
-	address := escapeForShell(u)
-	if again, err := url.Parse(address); err != nil || again.Host != u.Host { // the host cannot be escaped
-		return "", nil, fmt.Errorf("%w: the host contains characters that are invalid in a URL", errInsecureURL)
-	}
-	switch system {
-	case "darwin":
-		return "/usr/bin/open", []string{address}, nil
-	case "windows":
-		return "rundll32", []string{"url.dll,FileProtocolHandler", address}, nil
-	case "linux", "freebsd", "openbsd", "netbsd", "dragonfly":
-		return "xdg-open", []string{address}, nil
-	}
-	return "", nil, fmt.Errorf("operating system %s is not supported", system)
-}
-
-// escapeForShell formats a URL and percent-encodes the characters that a shell interprets
-// outside of quotes, except those whose encoding would change the URL.
-func escapeForShell(u *url.URL) string {
-	var b strings.Builder
-	for _, c := range []byte(u.String()) {
-		if isAlphanumeric(c) || strings.IndexByte("-._~:/?#[]@!&*+,;=%()", c) >= 0 {
-			b.WriteByte(c)
-			continue
-		}
-		fmt.Fprintf(&b, "%%%02X", c)
-	}
-	return b.String()
-}
-
-func isAlphanumeric(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

@@ -1,4 +1,4 @@
-package oauth_test
+package browser_test
 
 import (
 	"context"
@@ -12,26 +12,33 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/browser"
+	"github.com/parley-mcp/parley/auth/oauth/internal/authresponse"
+	"github.com/parley-mcp/parley/internal/httpurl"
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// browser is a browser with a cookie jar that follows no redirects.
-type browser struct {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// userAgent is a browser with a cookie jar that follows no redirects.
+type userAgent struct {
 	t *testing.T
 	c http.Client
 }
 
-func newBrowser(t *testing.T) *browser {
+func newUserAgent(t *testing.T) *userAgent {
 	jar := must.Get(cookiejar.New(nil))(t)
-	return &browser{t, http.Client{
+	return &userAgent{t, http.Client{
 		Jar: jar, Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
 // get requests a URL, with the Host header host if it is not empty.
-func (b *browser) get(to string, host string) (status int, body, location string) {
+func (b *userAgent) get(to string, host string) (status int, body, location string) {
 	b.t.Helper()
 	req := must.Get(http.NewRequest(http.MethodGet, to, nil))(b.t)
 	if host != "" {
@@ -44,7 +51,7 @@ func (b *browser) get(to string, host string) (status int, body, location string
 }
 
 // begin begins a login, which ends with the test.
-func begin(t *testing.T, l *oauth.Loopback, registered string) oauth.Flow {
+func begin(t *testing.T, l *browser.Loopback, registered string) oauth.Flow {
 	t.Helper()
 	f := must.Get(l.Begin(t.Context(), registered))(t)
 	t.Cleanup(func() { f.Close() })
@@ -59,10 +66,10 @@ func TestLoopbackShowsTheOutcome(t *testing.T) {
 		"?code=right&state=the-state": "Login complete",
 		"?error=access_denied&error_description=the+user+says+no&state=the-state": "Login failed",
 	} {
-		l := &oauth.Loopback{}
+		l := &browser.Loopback{}
 		var redirect string
 		l.Open = func(_ context.Context, start string) error {
-			b := newBrowser(t)
+			b := newUserAgent(t)
 			b.get(start, "")
 			status, body, _ := b.get(redirect+query, "")
 			if status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "access_denied") ||
@@ -81,10 +88,10 @@ func TestLoopbackShowsTheOutcome(t *testing.T) {
 // Rules O8, O9: the listener is on 127.0.0.1 only. It accepts the matching redirect once, and
 // rejects all other requests.
 func TestLoopbackAcceptsOneRedirect(t *testing.T) {
-	l := &oauth.Loopback{}
+	l := &browser.Loopback{}
 	var redirect string
 	l.Open = func(_ context.Context, start string) error {
-		b := newBrowser(t)
+		b := newUserAgent(t)
 		if status, _, _ := b.get(start, "evil.example"); status != http.StatusNotFound {
 			t.Errorf("start page with another Host: status %d", status)
 		}
@@ -127,11 +134,11 @@ func TestLoopbackAcceptsOneRedirect(t *testing.T) {
 // Rule O8: only the browser that opened the start page first can complete the login, and the page works for no other
 // one.
 func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
-	l := &oauth.Loopback{}
+	l := &browser.Loopback{}
 	var redirect string
 	l.Open = func(_ context.Context, start string) error {
 		stolen := redirect + "?code=stolen&state=the-state"
-		user, later, other := newBrowser(t), newBrowser(t), newBrowser(t)
+		user, later, other := newUserAgent(t), newUserAgent(t), newUserAgent(t)
 		if status, _, _ := user.get(stolen, ""); status != http.StatusBadRequest {
 			t.Errorf("before the start page: status %d", status)
 		}
@@ -151,7 +158,7 @@ func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
 			!strings.Contains(body, "first browser") {
 			t.Errorf("the start page in another browser: status %d, location %s, %s", status, location, body)
 		}
-		for name, b := range map[string]*browser{"without the start page": other,
+		for name, b := range map[string]*userAgent{"without the start page": other,
 			"with the start page after another": later} {
 			status, body, _ := b.get(stolen, "")
 			must.CheckEqual(t, status, http.StatusBadRequest, name)
@@ -171,7 +178,7 @@ func TestPasteReturnsTheRedirect(t *testing.T) {
 	pastes := []string{"not a redirect", "http://127.0.0.1:1/callback?code=x&state=other",
 		"http://127.0.0.1:1/callback?code=mine&state=the-state"}
 	calls := 0
-	l := &oauth.Loopback{Open: oauth.ShowURL(io.Discard), Paste: func(_ context.Context, to string) (string, error) {
+	l := &browser.Loopback{Open: browser.ShowURL(io.Discard), Paste: func(_ context.Context, to string) (string, error) {
 		must.CheckEqual(t, to, authorizationPage)
 		calls++
 		return pastes[calls-1], nil
@@ -181,13 +188,15 @@ func TestPasteReturnsTheRedirect(t *testing.T) {
 	must.CheckThat(t, got == pastes[2] && calls == 3, "%q, after %d calls", got, calls)
 }
 
+var errGivenUp = errors.New("the user has given up")
+
 func TestPasteEndsWithTheFlow(t *testing.T) {
 	var redirect string
 	opened := make(chan struct{})
-	l := &oauth.Loopback{Open: func(_ context.Context, start string) error {
+	l := &browser.Loopback{Open: func(_ context.Context, start string) error {
 		go func() {
 			defer close(opened)
-			b := newBrowser(t)
+			b := newUserAgent(t)
 			b.get(start, "")
 			b.get(redirect+"?code=mine&state=the-state", "")
 		}()
@@ -202,13 +211,13 @@ func TestPasteEndsWithTheFlow(t *testing.T) {
 	<-opened
 	f.Close()
 
-	for _, pasteErr := range []error{oauth.ErrDeclined, nil} {
-		l = &oauth.Loopback{Open: oauth.ShowURL(io.Discard),
+	for _, pasteErr := range []error{errGivenUp, nil} {
+		l = &browser.Loopback{Open: browser.ShowURL(io.Discard),
 			Paste: func(context.Context, string) (string, error) { return "nonsense", pasteErr }}
 		f = begin(t, l, "")
 		want := pasteErr
 		if want == nil {
-			want = oauth.ErrState // after five calls
+			want = authresponse.ErrState // after five calls
 		}
 		must.CheckIs(t, must.Err(f.Authorize(t.Context(), authorizationPage)), want)
 		f.Close()
@@ -217,7 +226,7 @@ func TestPasteEndsWithTheFlow(t *testing.T) {
 
 func TestLoopbackTimesOut(t *testing.T) {
 	var shown strings.Builder
-	l := &oauth.Loopback{Open: oauth.ShowURL(&shown), Timeout: time.Millisecond}
+	l := &browser.Loopback{Open: browser.ShowURL(&shown), Timeout: time.Millisecond}
 	f := begin(t, l, "")
 	must.Is(t, must.Err(f.Authorize(t.Context(), "https://as.example/?state=x")), oauth.ErrInteraction)
 	if !strings.Contains(shown.String(), "http://127.0.0.1:") || strings.Contains(shown.String(), "state") {
@@ -239,7 +248,7 @@ func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
 		{"http://localhost/x", "", "http://localhost:*/x"},
 	} {
 		var start string
-		l := &oauth.Loopback{RedirectURI: test.configured, Open: func(_ context.Context, to string) error {
+		l := &browser.Loopback{RedirectURI: test.configured, Open: func(_ context.Context, to string) error {
 			start = to
 			return errors.New("no browser")
 		}}
@@ -252,7 +261,7 @@ func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
 		if !strings.HasPrefix(start, "http://"+got.Host+"/") {
 			t.Errorf("the cookies of %s do not reach %s", start, got)
 		}
-		b := newBrowser(t)
+		b := newUserAgent(t)
 		b.get(start, "")
 		if status, _, _ := b.get(flow.RedirectURI()+"?code=right&state=the-state", ""); status != http.StatusOK {
 			t.Errorf("%s: status %d", got, status)
@@ -264,7 +273,7 @@ func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
 func TestLoopbackListensOnTheLoopbackInterfaceOnly(t *testing.T) {
 	for _, uri := range []string{"http://example.com/callback", "https://localhost/callback", "http://0.0.0.0:3118/",
 		"http://[::]/x", "localhost:3118", "http://localhost/?x=y", "http://localhost/login/x", "http://u@localhost/"} {
-		must.CheckIs(t, must.Err((&oauth.Loopback{RedirectURI: uri}).Begin(t.Context(), "")), oauth.ErrInsecureURL, uri)
+		must.CheckIs(t, must.Err((&browser.Loopback{RedirectURI: uri}).Begin(t.Context(), "")), httpurl.ErrInsecure, uri)
 	}
 }
 
@@ -276,6 +285,6 @@ func TestLoopbackSharesNoPortOfLocalhost(t *testing.T) {
 	}
 	defer other.Close()
 	_, port, _ := net.SplitHostPort(other.Addr().String())
-	must.CheckIs(t, must.Err((&oauth.Loopback{RedirectURI: "http://localhost:" + port + "/callback"}).Begin(t.Context(),
+	must.CheckIs(t, must.Err((&browser.Loopback{RedirectURI: "http://localhost:" + port + "/callback"}).Begin(t.Context(),
 		"")), oauth.ErrInteraction)
 }

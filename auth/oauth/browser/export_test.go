@@ -1,0 +1,3 @@
+package browser
+
+var Command = browserCommand
