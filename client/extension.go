@@ -204,7 +204,7 @@ func extensionParams(method string, params any) ([]byte, error) {
 		return nil, fmt.Errorf("the params must encode to a JSON object, not %.20s", raw)
 	}
 	if _, ok := jsonrpc.Get(raw, "_meta"); ok {
-		return nil, errors.New("the params must not have a member _meta: use the option WithMeta")
+		return nil, errors.New("the params must not contain _meta: use the option WithMeta")
 	}
 	return raw, nil
 }

@@ -23,7 +23,7 @@ func ExampleParse() {
 	fmt.Println(err)
 	// Output:
 	// true "a-1" tools/call greet {"who":"Ada"}
-	// invalid message: duplicate member name at byte 46
+	// invalid message: duplicate key at byte 46
 }
 
 func ExampleAppendRequest() {

@@ -150,7 +150,7 @@ func (m *Message) failure(raw []byte) error {
 			data = value
 		default:
 			if isVariant(name, errorNames) {
-				return reject(CodeInvalidRequest, "member name of error differs from a known one in its case")
+				return reject(CodeInvalidRequest, "key of error differs from a known one in its case")
 			}
 		}
 	}

@@ -498,7 +498,7 @@ func TestInvalidMessageErrorHasAWireError(t *testing.T) {
 	_, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"m",}`), jsonrpc.Limits{})
 	wire := rejection(t, err).Wire()
 	must.CheckEqual(t, wire.Code, jsonrpc.CodeParseError, wire)
-	must.CheckEqual(t, wire.Message, "invalid message: expected a member name at byte 37", wire)
+	must.CheckEqual(t, wire.Message, "invalid message: expected a key at byte 37", wire)
 	_, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1}`), jsonrpc.Limits{})
 	wire = rejection(t, err).Wire()
 	must.CheckEqual(t, wire.Code, jsonrpc.CodeInvalidRequest, wire)

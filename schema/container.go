@@ -14,10 +14,10 @@ func (r *run) checkObject(o *objectRules, at uint32) bool {
 	t := r.Tokens[at]
 	ok := true
 	if int(t.Count) < o.minimum {
-		ok = r.failSize("at least", o.minimum, "member", at)
+		ok = r.failSize("at least", o.minimum, "property", at)
 	}
 	if o.maximum != unbounded && int(t.Count) > o.maximum {
-		ok = r.failSize("at most", o.maximum, "member", at)
+		ok = r.failSize("at most", o.maximum, "property", at)
 	}
 	missing, hint, index := o.required, 0, 0
 	for i := at + 1; i < t.Next && r.goesOn(ok); i = r.Tokens[i+1].Next {
@@ -320,7 +320,7 @@ func (d *document) show(at uint32) string {
 	case kindArray:
 		return "array of " + count(int(t.Count), "item")
 	case kindObject:
-		return "object with " + count(int(t.Count), "member")
+		return "object with " + count(int(t.Count), "property")
 	default:
 		s := string(d.Raw[t.Start:min(t.End, t.Start+maxQuoted)])
 		if t.End-t.Start > maxQuoted {

@@ -130,7 +130,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 	own, err := Compile([]byte(`{"type":"object","required":["after"],"properties":{"after":{"type":"string"}}}`))
 	must.Do(t, err)
 	if err := own.Decode([]byte(`{"query":"x","after":null}`), new(arguments)); err == nil {
-		t.Error("null counts as a required member")
+		t.Error("null counts as a required property")
 	}
 }
 
@@ -202,7 +202,7 @@ func TestDecodeErrorsNameThePlace(t *testing.T) {
 		{`{"inner":{"A":[]}}`, `value/inner/A: expected object, got array of 0 items`},
 		{`{"on":"true"}`, `value/on: expected boolean, got string "true"`},
 		{`[]`, `value: expected object, got array of 0 items`},
-		{`{"name":"a","name":"b"}`, `value/name: expected each member once, got the member "name" twice`},
+		{`{"name":"a","name":"b"}`, `value/name: expected each property once, got the property "name" twice`},
 		{`{"name":"a",}`, `value/name: expected valid JSON, got unexpected '}' at byte 12`},
 		{``, `value: expected valid JSON, got end of input at byte 0`},
 	} {

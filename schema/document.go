@@ -65,7 +65,7 @@ func (d *document) scanError(err *jsonscan.Error) error {
 		return tooMany("digits of an exponent", maxExponentDigits)
 	case jsonscan.DuplicateName:
 		name := uint32(len(d.Tokens)) - 1
-		return invalid(d.openPath(), "each member once", "the member "+quote(d.Text(name))+" twice")
+		return invalid(d.openPath(), "each property once", "the property "+quote(d.Text(name))+" twice")
 	case jsonscan.UnexpectedEnd, jsonscan.UnterminatedString:
 		got = "end of input"
 	case jsonscan.TrailingData:

@@ -301,13 +301,13 @@ func (r *run) failUnknown(o *objectRules, name uint32) bool {
 		known = append(known, quote(p.name))
 	}
 	text := r.excerpt(name, maxPointer+1)
-	expected := "no member"
+	expected := "no property"
 	if len(o.patterns) > 0 || o.anyName {
-		expected = "another member name"
+		expected = "another property name"
 	} else if len(known) > 0 {
-		expected = "one of the members " + list(known)
+		expected = "one of the properties " + list(known)
 	}
-	return r.note(expected, "unknown member "+quote(text), text)
+	return r.note(expected, "unknown property "+quote(text), text)
 }
 
 // failUnevaluated is about a member that unevaluatedProperties false excludes.
@@ -316,7 +316,7 @@ func (r *run) failUnevaluated(name uint32) bool {
 		return false
 	}
 	text := r.excerpt(name, maxPointer+1)
-	return r.note("no such member", "unknown member "+quote(text), text)
+	return r.note("no such property", "unknown property "+quote(text), text)
 }
 
 func (r *run) failMissing(o *objectRules, at uint32) bool {
@@ -342,7 +342,7 @@ func (r *run) failMissing(o *objectRules, at uint32) bool {
 }
 
 func (r *run) failDependent(because, name string, at uint32) bool {
-	return r.report != nil && r.note("a value, required by the member "+quote(because), "nothing", name)
+	return r.report != nil && r.note("a value, required by the property "+quote(because), "nothing", name)
 }
 
 func (r *run) failNot(at uint32) bool {

@@ -45,7 +45,7 @@ func ExampleCompile() {
 	// Output:
 	// true
 	// <nil>
-	// value/town: expected one of the members "city", got unknown member "town"
+	// value/town: expected one of the properties "city", got unknown property "town"
 }
 
 func ExampleDecode() {

@@ -165,7 +165,7 @@ func (h *headers) annotation(owner, value uint32, reachable bool) error {
 	for i := 1; i < len(h.path); i += 2 {
 		step := h.Text(h.path[i].name)
 		if length += len(step); length > maxHeaderPath {
-			return h.fail("too many bytes of member names, the limit is " + strconv.Itoa(maxHeaderPath))
+			return h.fail("too many bytes of property names, the limit is " + strconv.Itoa(maxHeaderPath))
 		}
 		path = append(path, strings.Clone(step))
 	}

@@ -64,11 +64,12 @@ func list(items []string) string {
 	return strings.Join(items, ", ")
 }
 
-// count returns "1 item", "2 items".
+// count returns "1 item", "2 items", "2 properties".
 func count(n int, noun string) string {
-	s := strconv.Itoa(n) + " " + noun
-	if n != 1 {
-		s += "s"
+	if stem, isY := strings.CutSuffix(noun, "y"); isY && n != 1 {
+		noun = stem + "ies"
+	} else if n != 1 {
+		noun += "s"
 	}
-	return s
+	return strconv.Itoa(n) + " " + noun
 }

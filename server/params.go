@@ -25,10 +25,10 @@ func checkNames(params *jsonrpc.Members, known ...string) error {
 func misspelled(object, name string, known []string) error {
 	for _, k := range known {
 		if strings.EqualFold(name, k) {
-			return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: member %q must be written %q", object, name, k)
+			return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: field %q must be written %q", object, name, k)
 		}
 	}
-	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: unknown member %q", object, name)
+	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%s: unknown field %q", object, name)
 }
 
 // textParam returns a member of the params, which must be a string.

@@ -161,7 +161,7 @@ var quoted = []struct {
 	})},
 	{"tools", `arguments/limit: expected integer, got string "7"`, fails(addSearch, calls("search",
 		map[string]any{"words": []string{"tea"}, "limit": "7"}))},
-	{"tools", `got unknown member "more"`, fails(addSearch, calls("search",
+	{"tools", `got unknown property "more"`, fails(addSearch, calls("search",
 		map[string]any{"words": []string{"tea"}, "more": 1}))},
 
 	{"results", "the tool failed: its result does not fit its output schema", fails(addMismatch, calls("t", nil))},

@@ -346,7 +346,7 @@ const (
 	TooLargeExponent
 )
 
-// String returns the fault as a phrase, such as "duplicate member name".
+// String returns the fault as a phrase, such as "duplicate key".
 func (f Fault) String() string {
 	switch f {
 	case UnexpectedEnd:
@@ -368,7 +368,7 @@ func (f Fault) String() string {
 	case InvalidUTF8:
 		return "invalid UTF-8"
 	case ExpectedName:
-		return "expected a member name"
+		return "expected a key"
 	case ExpectedColon:
 		return "expected :"
 	case ExpectedMemberEnd:
@@ -376,15 +376,15 @@ func (f Fault) String() string {
 	case ExpectedElementEnd:
 		return "expected , or ]"
 	case DuplicateName:
-		return "duplicate member name"
+		return "duplicate key"
 	case TrailingData:
 		return "unexpected data after the value"
 	case NameCase:
-		return "member name differs from a known one in its case"
+		return "key differs from a known one in its case"
 	case TooDeep:
 		return "nested too deeply"
 	case TooManyMembers:
-		return "too many members in one object"
+		return "too many keys in one object"
 	case TooManyTokens:
 		return "too many values in one message"
 	case TooLargeExponent:

@@ -216,7 +216,7 @@ func FuzzScan(f *testing.F) {
 
 func TestErrorNamesFaultAndOffset(t *testing.T) {
 	err := check([]byte(`{"a":1,"a":2}`))
-	must.CheckThat(t, err != nil && err.Error() == "duplicate member name at byte 7", "got %v", err)
+	must.CheckThat(t, err != nil && err.Error() == "duplicate key at byte 7", "got %v", err)
 }
 
 func TestSkipStringFindsTheClosingQuote(t *testing.T) {

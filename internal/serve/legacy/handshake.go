@@ -65,7 +65,7 @@ func (s *Session) negotiate(d *call.Description) (State, *jsonrpc.Error) {
 		return State{}, invalidHandshake("capabilities must be an object")
 	}
 	if name, ok := d.Params.CaseVariant("protocolVersion", "clientInfo", "capabilities"); ok {
-		return State{}, invalidHandshake(fmt.Sprintf("unknown member %q: names are case-sensitive", name))
+		return State{}, invalidHandshake(fmt.Sprintf("unknown field %q: names are case-sensitive", name))
 	}
 	if len(capabilities) > maxCapabilities {
 		return State{}, invalidHandshake(fmt.Sprintf("capabilities must have at most %d bytes", maxCapabilities))

@@ -126,7 +126,7 @@ const maxTasks = 100
 func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) {
 	if name, ok := params.CaseVariant("notifications", "_meta"); ok {
 		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
-			"params has an unknown member %q: names are case-sensitive",
+			"params has an unknown field %q: names are case-sensitive",
 			name)
 	}
 	raw, _ := params.Get("notifications")
@@ -159,7 +159,7 @@ func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 		default:
 			if isVariant(name) {
 				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
-					"params.notifications has an unknown member %q: names are case-sensitive", name)
+					"params.notifications has an unknown field %q: names are case-sensitive", name)
 			}
 		}
 		if err != nil {

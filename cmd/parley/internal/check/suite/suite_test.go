@@ -94,7 +94,7 @@ func TestMistakesInFilesAreReportedWithTheirPosition(t *testing.T) {
 	for text, want := range map[string]string{
 		"target: x":                          "f.yaml:1:1: tests: expected array, got nothing; it is required",
 		"tests: []":                          "f.yaml:1:1: tests: expected ",
-		"tests:\n  - call: x\n    expct: {}": `f.yaml:3:5: tests/0/expct: expected one of ` + `the members `,
+		"tests:\n  - call: x\n    expct: {}": `f.yaml:3:5: tests/0/expct: expected one of ` + `the properties `,
 		"tests:\n  - name: x": "f.yaml:2:5: test must have one of call, " +
 			"read, prompt, complete, list and method, not 0",
 		"tests:\n  - {call: x, read: y}": "f.yaml:2:5: test must have one of call, " +

@@ -166,11 +166,11 @@ func (c *converter) object(n *yaml.Node, at jsontext.Pointer) error {
 		c.document.places[member] = place{key.Line, key.Column}
 		switch {
 		case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!null":
-			return c.document.Errorf(member, "name of a member must be a string")
+			return c.document.Errorf(member, "a key must be a string")
 		case key.ShortTag() == "!!merge":
-			return c.document.Errorf(member, "merge key << is not supported; repeat the members")
+			return c.document.Errorf(member, "merge key << is not supported; repeat its keys")
 		case seen[name]:
-			return c.document.Errorf(member, "duplicate member %q; remove one", name)
+			return c.document.Errorf(member, "duplicate key %q; remove one", name)
 		}
 		seen[name] = true
 		if i > 0 {

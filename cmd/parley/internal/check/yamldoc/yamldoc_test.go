@@ -36,15 +36,15 @@ func TestInvalidDocumentIsAnErrorWithItsPosition(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "f: file is empty",
 		"# nothing\n":              "f: file is empty",
-		"a: 1\na: 2\n":             `f:2:1: duplicate member "a"; remove one`,
+		"a: 1\na: 2\n":             `f:2:1: duplicate key "a"; remove one`,
 		"a: 1\n  b: 2\n":           "f:2: invalid YAML: mapping values are not allowed in this context",
 		"a: *b\n":                  "f: invalid YAML: unknown anchor 'b' referenced",
 		"a: 1\n---\nb: 2\n":        "f:2: file has a second document; write it to another file",
 		"x:\n  - .inf\n":           "f:2:5: number .inf must be one that JSON has; write it in quotes if it is text",
 		"x: &a\n  y: *a\n":         "f:2:3: value must not be nested more than 100 deep",
-		"x: &a {b: 1}\n<<: *a\n":   "f:2:1: merge key << is not supported; repeat the members",
-		"[a, b]: 1\n":              "f:1:1: name of a member must be a string",
-		"x:\n  ? \n  : 1\n":        "name of a member must be a string",
+		"x: &a {b: 1}\n<<: *a\n":   "f:2:1: merge key << is not supported; repeat its keys",
+		"[a, b]: 1\n":              "f:1:1: a key must be a string",
+		"x:\n  ? \n  : 1\n":        "a key must be a string",
 		strings.Repeat("[", 200):   "f:1: invalid YAML: did not find expected node content",
 		"a: \"\\ud800\"\n":         "f: invalid YAML: found invalid Unicode character escape code",
 		"a: 1\n\tb: 2\n":           "f:2: invalid YAML: ",
@@ -76,7 +76,7 @@ func TestMistakesHaveTheirPosition(t *testing.T) {
 	must.Do(t, err)
 	d := must.Get(Parse("f", []byte("tests:\n  - call: 1\n  - cal: x\n  - {call: x,\n     with: {b: 1}}\n")))(t)
 	want := `f:2:5: tests/0/call: expected string, got number 1
-f:3:5: tests/1/cal: expected one of the members "call", "with", got unknown member "cal"
+f:3:5: tests/1/cal: expected one of the properties "call", "with", got unknown property "cal"
 f:5:6: tests/2/with/a: expected a value, got nothing; it is required`
 	if err := d.Decode(s, new(any)); err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

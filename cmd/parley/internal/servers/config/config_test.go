@@ -204,13 +204,13 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 		{`{"mcpServers": {`, `f: line 1, column 17: parsing value: unexpected end of file`},
 		{`{"mcpServers": {]}`, `f: line 1, column 17: invalid character ']' at start of value`},
 		{`[]`, `f:1: the file must be an object`},
-		{`{}`, `f: member "mcpServers" is missing`},
+		{`{}`, `f: field "mcpServers" is missing`},
 		{`{"mcpServers": []}`, `f:1: mcpServers must be an object`},
 		{`{"servers": 1}`, `f:1: servers must be an object`},
 		{`{"mcp": {"servers": 1}}`, `f:1: mcp.servers must be an object`},
-		{`{"mcp": {"inputs": []}}`, `f: member "mcpServers" is missing`},
+		{`{"mcp": {"inputs": []}}`, `f: field "mcpServers" is missing`},
 		{`{"projects": {"p": 1}}`, `f:1: project "p" must be an object`},
-		{`{"projects": {"p": {}}}`, `f: member "mcpServers" is missing`},
+		{`{"projects": {"p": {}}}`, `f: field "mcpServers" is missing`},
 		{`{"servers": {}, "inputs": {}}`, `f:1: inputs must be an array of objects`},
 		{`{"servers": {}, "inputs": [{}]}`, `f:1: inputs[0]: id is missing`},
 		{`{"servers": {}, "inputs": [{"id": "a", "options": [{}]}]}`, `f:1: inputs[0]: options[0]: value is missing`},
@@ -227,14 +227,14 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 		{server(`{"url": "http://x", "headers": {"A": "1\r\nB: 2"}}`),
 			`f:2: server "a": headers: invalid name or value for "A"`},
 		{server(`{"command": "x\u0000"}`), `f:2: server "a": command must not contain a NUL character`},
-		{server(`{"command": "x", "command": "y"}`), `f:2: server "a": duplicate member "command"`},
+		{server(`{"command": "x", "command": "y"}`), `f:2: server "a": duplicate field "command"`},
 		{server(`{"command": "x", "disabled": "no"}`), `f:2: server "a": disabled must be true or false`},
 		{server(`{"command": "x", "type": "http"}`), `f:2: server "a": type "http" requires a url`},
 		{server(`{"url": "http://x", "type": "stdio"}`), `f:2: server "a": type "stdio" requires a command`},
 		{server(`{"url": "http://x", "type": "carrier-pigeon"}`),
 			`f:2: server "a": unknown type "carrier-pigeon"; use stdio or http`},
 		{"{\"mcpServers\": {\n\"a\": {\"command\": \"x\"},\n\"a\": {\"command\": \"y\"}}}",
-			`f:3: mcpServers: duplicate member "a"`},
+			`f:3: mcpServers: duplicate field "a"`},
 	} {
 		file, err := Parse("", "f", []byte(c.text))
 		if err == nil && len(file.Problems) > 0 {
@@ -334,7 +334,7 @@ func TestInvalidCredentialsAreReported(t *testing.T) {
 		`{` + url +
 			`"credentials": {"type": "static"}}`: `credentials must have the type`,
 		`{` + url +
-			`"credentials": {"type": "callerLogin", "issuer": "https://as.example"}}`: `must not have members other than ` +
+			`"credentials": {"type": "callerLogin", "issuer": "https://as.example"}}`: `must not have fields other than ` +
 			`clientId, clientSecret and networks`,
 		`{` + url +
 			`"credentials": {"type": "callerLogin", "clientSecret": "x"}}`: `must have a clientId`,

@@ -60,7 +60,7 @@ func (d *document) members(v *hujson.Value, what string) ([]member, error) {
 		m := &object.Members[i]
 		name := m.Name.Value.(hujson.Literal).String()
 		if seen[name] {
-			return nil, d.errorf(&m.Name, "%s: duplicate member %q", what, name)
+			return nil, d.errorf(&m.Name, "%s: duplicate field %q", what, name)
 		}
 		seen[name] = true
 		members = append(members, member{name, &m.Value})

@@ -50,7 +50,7 @@ var rootMembers = map[string]reader{
 }
 
 // ErrNoServers is the error of a file that has no servers.
-var ErrNoServers = errors.New(`member "mcpServers" is missing`)
+var ErrNoServers = errors.New(`field "mcpServers" is missing`)
 
 func readServers(d *document, v *hujson.Value, name string) error {
 	d.found = true

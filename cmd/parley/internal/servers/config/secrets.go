@@ -282,7 +282,7 @@ func (c *Credentials) check() error {
 		if c.ClientSecret != "" && c.ClientID == "" {
 			return errors.New("credentials with a clientSecret must have a clientId")
 		}
-		return unused("members other than clientId, clientSecret and networks",
+		return unused("fields other than clientId, clientSecret and networks",
 			c.Issuer, c.TokenEndpoint, c.SubjectTokenType, c.Audience, c.ServerIssuer, c.ServerClientID,
 			c.ServerClientSecret)
 	case TokenExchange:
