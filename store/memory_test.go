@@ -348,29 +348,38 @@ func TestFullLogPurgesLeastRecentGroup(t *testing.T) {
 	wantCount("a", 0, 5, nil)
 }
 
-// A stream that is silent must not keep the removed entries of a busy one in memory.
 func TestRemovedEntriesOfALogDoNotStayInMemory(t *testing.T) {
-	const groups, size, entries = 5, 100, 100
-	m := store.NewMemory()
-	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: entries / 2, MaxBytes: 1 << 20}
-	before := heap()
-	for g := range groups {
-		for seq := range 100 * entries { // the silent stream writes one of 200
-			stream, n := "busy", seq+1
-			if seq%200 == 0 {
-				stream, n = "silent", seq/200+1
-			} else {
-				n -= seq/200 + 1
+	const groups, entries, short, long = 5, 100, 100, 9000
+	for _, test := range []struct {
+		name   string
+		stream func(i int) string
+		size   func(i int) int
+		most   int // bytes that the entries of a group count
+	}{
+		{"one stream", func(int) string { return "s" }, func(int) int { return short }, entries / 2 * short},
+		{"a silent stream beside a busy one", func(i int) string { return []string{"busy", "silent"}[min(1, i%200/199)] },
+			func(int) int { return short }, entries * short},
+		{"many streams", func(i int) string { return fmt.Sprint(i) }, func(int) int { return short }, entries * short},
+		{"long entries beside short ones", func(int) string { return "s" }, func(i int) int { return max(short, i%2*long) },
+			entries / 4 * (short + long)},
+	} {
+		m := store.NewMemory()
+		opt := store.AppendOptions{TTL: time.Hour, MaxEntries: entries / 2, MaxBytes: int64(test.most + entries*128)}
+		before := heap()
+		for g := range groups {
+			last := make(map[string]uint64)
+			for i := range 100 * entries {
+				stream := test.stream(i)
+				last[stream]++
+				must.Do(t, m.Append(ctx, store.StreamKey{Group: fmt.Sprint(g), Stream: stream}, last[stream],
+					make([]byte, test.size(i)), opt))
 			}
-			must.Do(t, m.Append(ctx, store.StreamKey{Group: fmt.Sprint(g), Stream: stream}, uint64(n), make([]byte, size),
-				opt))
 		}
-	}
-	after, most := heap(), uint64(groups*entries*3*(size+storecheck.LogOverhead))
-	runtime.KeepAlive(m)
-	if after > before+most {
-		t.Errorf("the log needs %d bytes for %d groups of %d entries of %d bytes, want at most %d", after-before, groups,
-			entries, size, most)
+		after, most := heap(), before+2*groups*uint64(opt.MaxBytes)
+		runtime.KeepAlive(m)
+		if after > most {
+			t.Errorf("%s: the log needs %d bytes for %d groups of %d bytes", test.name, after-before, groups, opt.MaxBytes)
+		}
 	}
 }
 
@@ -436,6 +445,13 @@ func TestMemoryLogMatchesModel(t *testing.T) {
 func compareLog(t *testing.T, choose func(n int) int, operations int) {
 	t.Helper()
 	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 6, MaxBytes: 3000}
+	sizes := []int{700}
+	if choose(2) == 1 { // some entries are empty, and some are longer than those that share a block
+		opt.MaxBytes, sizes = 30_000, []int{1, 300, 700, 10_000}
+	}
+	data := func(key store.StreamKey, seq uint64, size int) []byte {
+		return bytes.Repeat([]byte{byte(3*seq) + key.Stream[1]}, size)
+	}
 	m := store.NewMemory()
 	want := model{last: make(map[store.StreamKey]uint64)}
 	for range operations {
@@ -445,8 +461,8 @@ func compareLog(t *testing.T, choose func(n int) int, operations int) {
 			want.entries = slices.DeleteFunc(want.entries, func(e modelEntry) bool { return e.key.Group == key.Group })
 		}
 		want.last[key]++
-		seq, size := want.last[key], choose(700)
-		must.Do(t, m.Append(ctx, key, seq, bytes.Repeat([]byte{byte(seq)}, size), opt))
+		seq, size := want.last[key], choose(sizes[choose(len(sizes))])
+		must.Do(t, m.Append(ctx, key, seq, data(key, seq, size), opt))
 		want.entries = append(want.entries, modelEntry{key, seq, size})
 		sameStream := func(e modelEntry) bool { return e.key == key }
 		sameGroup := func(e modelEntry) bool { return e.key.Group == key.Group }
@@ -468,7 +484,7 @@ func compareLog(t *testing.T, choose func(n int) int, operations int) {
 		got := must.Get(m.ReadAfter(ctx, read, after))(t)
 		must.Equal(t, len(got), len(kept), read)
 		for i, e := range kept {
-			if !bytes.Equal(got[i], bytes.Repeat([]byte{byte(e.seq)}, e.size)) {
+			if !bytes.Equal(got[i], data(read, e.seq, e.size)) {
 				t.Fatalf("entry %d of %v is %d bytes %.10x", e.seq, read, len(got[i]), got[i])
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"context"
 	"fmt"
-	"slices"
+	"math"
 	"sync"
 
 	"github.com/parley-mcp/parley/internal/storecheck"
@@ -26,29 +26,40 @@ type memoryLog struct {
 	order  list.List // of *logGroup, the one with the least recent Append first
 }
 
-// logGroup is a group. Its entries are copied into blocks, so that a busy session does not have an object
-// for each of them.
+// logGroup is a group. Entries refer to their stream and to a block with their data by number, so that the garbage
+// collector does not look at the tens of thousands of entries of a busy session.
 type logGroup struct {
 	name    string
-	streams map[string]logStream
-	entries []logEntry // in the order of their Append; the first one is not purged
-	removed int        // entries that were purged and are not in entries anymore
-	block   []byte     // the last block
-	size    int64      // of entries, overhead included
-	bytes   int64      // of those that are not purged
+	numbers map[string]uint32 // of the streams, by name
+	streams []logStream       // by number
+	unused  []uint32          // numbers without a stream
+	entries []logEntry        // in the order of their Append
+	first   int               // index of the oldest entry that is not purged
+	removed int               // purged entries that are not in entries anymore
+	blocks  [][]byte          // from the one with the oldest entry on
+	freed   uint32            // earlier blocks
+	size    int64             // of the entries from first on, overhead included
+	bytes   int64             // of those that are not purged
 	expires int64
 	element *list.Element // of memoryLog.order
 }
 
-// logEntry is an entry, or what remains of it in the middle of a group after it was purged: no stream, but data.
+// logEntry is an entry, or what remains of it in the middle of a group after it was purged.
 type logEntry struct {
-	stream string
-	data   []byte
+	stream     uint32 // or purged
+	block      uint32 // its index, counted with those that were freed
+	begin, end uint32 // in the block
 }
+
+// purged is the stream of a purged entry.
+const purged = math.MaxUint32
+
+func (e logEntry) cost() int64 { return int64(e.end-e.begin) + storecheck.LogOverhead }
 
 // logStream has the number of entries of a stream and the number of the last one. The oldest is at a
 // position of at least from in the group, counted with those that were removed.
 type logStream struct {
+	name string
 	n    int
 	last uint64
 	from int
@@ -87,31 +98,31 @@ func (m *memory) Append(ctx context.Context, key StreamKey, seq uint64, entry []
 	if g == nil {
 		g = l.add(key.Group)
 	}
-	s, ok := g.streams[key.Stream]
-	if ok && seq != s.last+1 {
-		return fmt.Errorf("%w: entry %d cannot follow entry %d", ErrConflict, seq, s.last)
+	number, ok := g.numbers[key.Stream]
+	if ok && seq != g.streams[number].last+1 {
+		return fmt.Errorf("%w: entry %d cannot follow entry %d", ErrConflict, seq, g.streams[number].last)
 	}
 	if !ok {
-		s.from = g.removed + len(g.entries)
+		number = g.addStream(key.Stream)
 		l.bytes += overheadOf(key.Stream)
 	}
+	s := &g.streams[number]
 	s.n, s.last = s.n+1, seq
-	g.streams[key.Stream] = s
-	g.entries = append(g.entries, logEntry{key.Stream, g.copy(entry)})
+	g.push(number, entry)
 	g.expires = max(g.expires, after(now, opt.TTL))
 	l.order.MoveToBack(g.element)
 	g.size += costOf(entry)
 	g.bytes += costOf(entry)
 	l.bytes += costOf(entry)
 	for range s.n - opt.MaxEntries {
-		l.purge(g, key.Stream)
+		l.purge(g, number)
 	}
 	for g.bytes > opt.MaxBytes {
-		l.purge(g, g.entries[0].stream)
+		l.purge(g, g.entries[g.first].stream)
 	}
 	for l.bytes > l.max {
 		oldest := l.order.Front().Value.(*logGroup)
-		l.purge(oldest, oldest.entries[0].stream)
+		l.purge(oldest, oldest.entries[oldest.first].stream)
 	}
 	return nil
 }
@@ -128,18 +139,19 @@ func (m *memory) ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]
 	if g == nil {
 		return nil, ErrNotFound
 	}
-	s, ok := g.streams[key.Stream]
-	if !ok || seq > s.last {
+	number, ok := g.numbers[key.Stream]
+	if !ok || seq > g.streams[number].last {
 		return nil, ErrNotFound
 	}
+	s := g.streams[number]
 	if seq+1 < s.first() {
 		return nil, fmt.Errorf("%w: the oldest remaining entry is %d", ErrPurged, s.first())
 	}
 	entries := make([][]byte, s.last-seq)
 	for at, left := len(g.entries)-1, len(entries); left > 0; at-- { // most readers want the last ones
-		if e := g.entries[at]; e.stream == key.Stream {
+		if e := g.entries[at]; e.stream == number {
 			left--
-			entries[left] = e.data
+			entries[left] = g.data(e)
 		}
 	}
 	return entries, nil
@@ -173,7 +185,7 @@ func (l *memoryLog) find(group string, now int64) *logGroup {
 
 // add adds an empty group. The caller must add an entry.
 func (l *memoryLog) add(group string) *logGroup {
-	g := &logGroup{name: group, streams: make(map[string]logStream, 1)}
+	g := &logGroup{name: group, numbers: make(map[string]uint32, 1)}
 	if l.groups == nil {
 		l.groups = make(map[string]*logGroup)
 	}
@@ -183,6 +195,26 @@ func (l *memoryLog) add(group string) *logGroup {
 	return g
 }
 
+// addStream adds an empty stream and returns its number. The caller must add an entry.
+func (g *logGroup) addStream(name string) (number uint32) {
+	if last := len(g.unused) - 1; last >= 0 {
+		number, g.unused = g.unused[last], g.unused[:last]
+	} else {
+		number = uint32(len(g.streams))
+		g.streams = append(g.streams, logStream{})
+	}
+	g.numbers[name] = number
+	g.streams[number] = logStream{name: name, from: g.removed + len(g.entries)}
+	return number
+}
+
+// removeStream removes a stream without entries.
+func (g *logGroup) removeStream(number uint32) {
+	delete(g.numbers, g.streams[number].name)
+	g.streams[number] = logStream{}
+	g.unused = append(g.unused, number)
+}
+
 // Sizes of blocks, in bytes. Most blocks have a quarter of the size of the entries that the group has
 // already, so that a group with few entries is small.
 const (
@@ -190,45 +222,63 @@ const (
 	maxBlock = 32 << 10
 )
 
-// copy copies an entry into a block.
-func (g *logGroup) copy(entry []byte) []byte {
-	if len(entry) > maxBlock/4 { // so that little remains unused at the end of blocks
-		return slices.Clone(entry)
+// push adds an entry. It copies the data into the last block. Long data get a block of their own, so that little
+// remains unused at the end of the others; the room that was left in the last block then follows as the last one.
+func (g *logGroup) push(stream uint32, data []byte) {
+	at := len(g.blocks) - 1
+	var room []byte
+	if at >= 0 {
+		room = g.blocks[at][len(g.blocks[at]):]
 	}
-	if cap(g.block)-len(g.block) < len(entry) {
-		g.block = make([]byte, 0, max(len(entry), min(max(int(g.bytes)/4, minBlock), maxBlock)))
+	if len(data) > maxBlock/4 {
+		g.blocks = append(g.blocks, make([]byte, 0, len(data)), room)
+		at++
+	} else if at < 0 || cap(room) < len(data) {
+		g.blocks = append(g.blocks, make([]byte, 0, min(max(len(data), int(g.bytes)/4, minBlock), maxBlock)))
+		at++
 	}
-	begin := len(g.block)
-	g.block = append(g.block, entry...)
-	return g.block[begin:len(g.block):len(g.block)]
+	if n := len(g.entries); n == cap(g.entries) && g.first > n/2 { // move the others down instead of growing
+		g.entries = append(g.entries[:0], g.entries[g.first:]...)
+		g.removed, g.first = g.removed+g.first, 0
+	}
+	begin := len(g.blocks[at])
+	end := begin + len(data)
+	g.blocks[at] = append(g.blocks[at], data...)
+	g.entries = append(g.entries, logEntry{stream, g.freed + uint32(at), uint32(begin), uint32(end)})
 }
+
+// data returns the data of an entry. They never change.
+func (g *logGroup) data(e logEntry) []byte { return g.blocks[e.block-g.freed][e.begin:e.end:e.end] }
 
 // purge removes the oldest entry of a stream. It also removes the stream and the group when they become
 // empty.
-func (l *memoryLog) purge(g *logGroup, stream string) {
-	s := g.streams[stream]
-	at := max(s.from-g.removed, 0)
-	for g.entries[at].stream != stream {
+func (l *memoryLog) purge(g *logGroup, number uint32) {
+	s := &g.streams[number]
+	at := max(s.from-g.removed, g.first)
+	for g.entries[at].stream != number {
 		at++
 	}
-	cost := costOf(g.entries[at].data)
+	cost := g.entries[at].cost()
 	g.bytes -= cost
 	l.bytes -= cost
-	g.entries[at].stream = ""
+	g.entries[at].stream = purged
 	s.n, s.from = s.n-1, g.removed+at+1
-	for len(g.entries) > 0 && g.entries[0].stream == "" {
-		g.size -= costOf(g.entries[0].data)
-		g.entries[0].data = nil
-		g.entries = g.entries[1:]
-		g.removed++
+	if s.n == 0 {
+		l.bytes -= overheadOf(s.name)
+		g.removeStream(number)
 	}
-	if g.streams[stream] = s; s.n == 0 {
-		l.bytes -= overheadOf(stream)
-		delete(g.streams, stream)
-	}
-	if len(g.streams) == 0 {
+	if len(g.numbers) == 0 {
 		l.drop(g)
-	} else if g.size > 2*g.bytes+4*minBlock {
+		return
+	}
+	for g.entries[g.first].stream == purged {
+		g.size -= g.entries[g.first].cost()
+		g.first++
+	}
+	free := g.entries[g.first].block - g.freed
+	clear(g.blocks[:free])
+	g.blocks, g.freed = g.blocks[free:], g.freed+free
+	if g.size > 2*g.bytes+4*minBlock {
 		g.compact()
 	}
 }
@@ -236,21 +286,22 @@ func (l *memoryLog) purge(g *logGroup, stream string) {
 // compact copies the entries to new blocks, without those that were purged: a silent stream must not keep
 // the purged entries of a busy one in memory.
 func (g *logGroup) compact() {
-	g.entries = slices.DeleteFunc(g.entries, func(e logEntry) bool { return e.stream == "" })
-	g.block, g.size, g.removed = nil, g.bytes, 0
-	for i, e := range g.entries {
-		g.entries[i].data = g.copy(e.data)
+	old := *g
+	g.entries, g.first, g.removed, g.blocks, g.freed, g.size = nil, 0, 0, nil, 0, g.bytes
+	for _, e := range old.entries[old.first:] {
+		if e.stream != purged {
+			g.push(e.stream, old.data(e))
+		}
 	}
-	for name, s := range g.streams {
-		s.from = 0
-		g.streams[name] = s
+	for i := range g.streams {
+		g.streams[i].from = 0
 	}
 }
 
 // drop removes a group and its streams.
 func (l *memoryLog) drop(g *logGroup) {
 	l.bytes -= g.bytes + overheadOf(g.name)
-	for name := range g.streams {
+	for name := range g.numbers {
 		l.bytes -= overheadOf(name)
 	}
 	l.order.Remove(g.element)
