@@ -4,10 +4,7 @@
 //	s := &server.Server{Name: "gateway"}
 //	g, err := gateway.New(h, s)
 //	if err != nil { … }
-//	if err := h.Start(); err != nil { … }
-//	defer h.Close()
-//	go g.Run(ctx)
-//	err = s.ListenAndServe(ctx, "127.0.0.1:8080")
+//	err = g.Serve(ctx, func(ctx context.Context) error { return s.ListenAndServe(ctx, "127.0.0.1:8080") })
 //
 // Host.Policy decides about the calls. Tools that it always denies to a caller are not in the lists of the caller.
 //

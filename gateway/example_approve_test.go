@@ -34,40 +34,27 @@ func ExampleApprove() {
 		fmt.Println(err)
 		return
 	}
-	if err := h.Start(); err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.Run(ctx)
-	}()
-	defer func() {
-		cancel()
-		<-done
-		_ = h.Close()
-	}()
-	gatewayHTTP := httptest.NewServer(s)
-	defer gatewayHTTP.Close()
-
-	d := client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		fmt.Println(form.Message)
-		return mcp.AcceptElicit(map[string]string{"approve": "once"})
-	}}
-	c, err := d.Dial(ctx, client.URL(gatewayHTTP.URL))
+	err = g.Serve(context.Background(), func(ctx context.Context) error {
+		if err := g.WaitReady(ctx); err != nil {
+			return err
+		}
+		gatewayHTTP := httptest.NewServer(s)
+		defer gatewayHTTP.Close()
+		d := client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			fmt.Println(form.Message)
+			return mcp.AcceptElicit(map[string]string{"approve": "once"})
+		}}
+		c, err := d.Dial(ctx, client.URL(gatewayHTTP.URL))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		text, err := client.CallTool[string](ctx, c, "people__greet", nil)
+		fmt.Println(text)
+		return err
+	})
 	if err != nil {
 		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	// Tools are registered when their server becomes ready.
-	for range c.Watch(ctx, client.WatchFilter{Tools: true}) {
-		if text, err := client.CallTool[string](ctx, c, "people__greet", nil); err == nil {
-			fmt.Println(text)
-			return
-		}
 	}
 	// Output:
 	// Allow the tool "greet" of the server "people"?

@@ -28,40 +28,25 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	if err := h.Start(); err != nil {
-		fmt.Println(err)
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.Run(ctx)
-	}()
-	defer func() {
-		cancel()
-		<-done
-		_ = h.Close()
-	}()
-
-	gatewayHTTP := httptest.NewServer(s)
-	defer gatewayHTTP.Close()
-	c, err := client.Dial(ctx, client.URL(gatewayHTTP.URL))
+	defer cancel()
+	err = g.Serve(ctx, func(ctx context.Context) error {
+		gatewayHTTP := httptest.NewServer(s)
+		defer gatewayHTTP.Close()
+		c, err := client.Dial(ctx, client.URL(gatewayHTTP.URL))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if err := g.WaitReady(ctx); err != nil {
+			return err
+		}
+		text, err := client.CallTool[string](ctx, c, "people__greet", nil)
+		fmt.Println(text)
+		return err
+	})
 	if err != nil {
 		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	// Tools are registered when their server becomes ready.
-	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) {
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		if text, err := client.CallTool[string](ctx, c, "people__greet", nil); err == nil {
-			fmt.Println(text)
-			return
-		}
 	}
 	// Output: Hello!
 }

@@ -129,8 +129,31 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	return g, nil
 }
 
+// Serve starts the host, calls serve, and closes the host when serve has returned:
+//
+//	err := g.Serve(ctx, s.Run) // or s.ListenAndServe, with an address
+//
+// Until then it registers what the servers have, as [Gateway.Run] does. serve receives ctx. Serve returns the error of
+// [host.Host.Start] or serve; it logs a warning if a server could not be closed.
+func (g *Gateway) Serve(ctx context.Context, serve func(context.Context) error) error {
+	if err := g.host.Start(); err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var updates sync.WaitGroup
+	updates.Go(func() { g.Run(running) })
+	err := serve(ctx)
+	stop()
+	updates.Wait()
+	if err := g.host.Close(); err != nil {
+		g.logger().Warn("cannot close servers", "error", err)
+	}
+	return err
+}
+
 // Run registers what the servers of the host have, and updates it, until ctx ends or
-// the host is closed. The host must have been started. Run must be called only once.
+// the host is closed. It is for programs that start and close the host themselves: the host must have been started.
+// Run must be called only once.
 func (g *Gateway) Run(ctx context.Context) {
 	defer close(g.registered.ended)
 	if g.notAdded != nil {

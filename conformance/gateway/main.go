@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
 	"github.com/parley-mcp/parley/client"
@@ -39,17 +38,10 @@ func run(ctx context.Context, listen, upstream string) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Start(); err != nil {
-		return err
-	}
-	defer h.Close()
-	var running sync.WaitGroup
-	defer running.Wait()
-	watching, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	running.Go(func() { g.Run(watching) })
-	if err := g.WaitReady(ctx); err != nil {
-		return err
-	}
-	return endpoint.Serve(ctx, s, s, listen)
+	return g.Serve(ctx, func(ctx context.Context) error {
+		if err := g.WaitReady(ctx); err != nil {
+			return err
+		}
+		return endpoint.Serve(ctx, s, s, listen)
+	})
 }

@@ -47,25 +47,12 @@ func serve(ctx context.Context, h *host.Host, address string) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Start(); err != nil {
-		return err
-	}
-	defer h.Close()
-
-	gatewayCtx, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g.Run(gatewayCtx)
-	}()
-	if address != "" {
-		err = s.ListenAndServe(ctx, address)
-	} else {
-		err = s.Run(ctx)
-	}
-	stop()
-	<-done
-	return err
+	return g.Serve(ctx, func(ctx context.Context) error {
+		if address != "" {
+			return s.ListenAndServe(ctx, address)
+		}
+		return s.Run(ctx)
+	})
 }
 
 func main() {
