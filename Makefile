@@ -19,7 +19,7 @@ WORK         = $$($(GO) list -tags=integration work | grep -v /parley/sampler)
 # How long to inject faults, shared by the tests; 0 means a small number of faults: make faults DURATION=8h
 DURATION    ?= 0
 # The flags of the conformance runner: make conformance FLAGS='-leg client-all'
-FLAGS       ?= -race
+FLAGS       ?= -race -table CONFORMANCE.md
 
 # With -trimpath the results of the compiler do not depend on paths, so scripts/check-install can use the results of
 # the other targets.
@@ -105,7 +105,7 @@ api: ## Record the exported API in api/*.txt
 	$(GO) test ./internal/house -run=API -update
 
 .PHONY: conformance
-conformance: tools ## Run the official conformance suite and compare its results with the baseline
+conformance: tools ## Run the official conformance suite, compare its results with the baseline, write CONFORMANCE.md
 	$(GO) run ./conformance/run $(FLAGS)
 
 .PHONY: interop

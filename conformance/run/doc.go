@@ -3,6 +3,7 @@
 //	go run ./conformance/run            # all eight legs, as make conformance does
 //	go run ./conformance/run -leg client-all -leg server-2026-07-28
 //	go run ./conformance/run -shrink    # remove the entries that pass from the baseline
+//	go run ./conformance/run -table CONFORMANCE.md
 //
 // It builds three programs and runs legs with each: the frozen requirement sets of 2025-11-25 and 2026-07-28, which
 // fix the revision, and for the server and the client the whole suite ("all").

@@ -29,7 +29,8 @@ func main() {
 type config struct {
 	legs       []leg
 	tools, out string // directories
-	baseline   string // file
+	// Files. The table is not written if its name is empty.
+	baseline, table string
 	// Packages.
 	server, client, gateway string
 	race, shrink            bool
@@ -49,6 +50,7 @@ func parseFlags() config {
 		"`directory` for programs and logs; its content is removed first")
 	flag.StringVar(&c.baseline, "baseline", filepath.Join("conformance", "baseline.yaml"),
 		"`file` with the scenarios that are known not to pass")
+	flag.StringVar(&c.table, "table", "", "`file` to write with the results as Markdown")
 	flag.StringVar(&c.server, "server", "./conformance/server", "`package` of the server under test")
 	flag.StringVar(&c.client, "client", "./conformance/client", "`package` of the client under test")
 	flag.StringVar(&c.gateway, "gateway", "./conformance/gateway", "`package` of the gateway under test")
@@ -128,6 +130,11 @@ func run(ctx context.Context, c config) (ok bool, err error) {
 	}
 	if c.shrink {
 		if err := known.shrink(c.baseline, reports); err != nil {
+			return false, err
+		}
+	}
+	if c.table != "" {
+		if err := writeTable(c.table, c.tools, reports); err != nil {
 			return false, err
 		}
 	}
