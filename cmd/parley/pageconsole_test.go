@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 var (
@@ -146,39 +148,25 @@ func runConsole(t *testing.T, p *page, b block, dir string, replaced map[string]
 	}
 }
 
-// A reader who follows the page about the first server has a module that builds.
-func TestModuleOfPagesIsBuilt(t *testing.T) {
+// A reader who follows the page about the first server has a project that passes its tests and answers.
+func TestProjectOfPagesIsBuilt(t *testing.T) {
 	p, dir := readPage(t, "docs/guide/server.md"), t.TempDir()
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := func(language string) string {
-		i := slices.IndexFunc(p.blocks, func(b block) bool { return b.language == language })
-		if i < 0 {
-			t.Fatalf("%s has no block of %s", p.name, language)
-		}
-		return p.blocks[i].text
-	}
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(block("go")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, lines, _ := strings.Cut(block("sh"), "cd hello\n")
+	root := must.Get(filepath.Abs("../.."))(t)
+	i := slices.IndexFunc(p.blocks, func(b block) bool { return b.language == "sh" })
+	must.That(t, i >= 0, "%s has no block of sh", p.name)
+	_, lines, _ := strings.Cut(p.blocks[i].text, "./cmd/parley)\n")
 	output := ""
-	for line := range strings.Lines(strings.ReplaceAll(lines, "../parley", filepath.ToSlash(root))) {
+	for line := range strings.Lines(strings.ReplaceAll(lines, "--checkout parley", "--checkout "+filepath.ToSlash(root))) {
 		words := wordsOf(t, strings.TrimSpace(line))
-		if words[0] == "$EDITOR" {
-			continue // main.go is there already
+		if words[0] == "cd" {
+			dir = filepath.Join(dir, words[1])
+			continue
 		}
 		cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "PARLEY_CONFIG_DIR="+t.TempDir())
 		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s%v\n%s", line, err, out)
-		}
+		must.Do(t, err, line, string(out))
 		output = string(out)
 	}
-	if output != "Hello, Ada!\n" {
-		t.Errorf("the last line of the block prints %q", output)
-	}
+	must.CheckEqual(t, output, "Hello, Ada!\n", "the last line of the block")
 }

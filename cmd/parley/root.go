@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/completion"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
+	"github.com/parley-mcp/parley/cmd/parley/internal/scaffold"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -58,7 +59,7 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 			use.NewSkills(),
 		}},
 		{"Serve:", []*cobra.Command{serve.NewUp(), serve.NewServe(), serve.NewBridge(login.LoginFor),
-			traffic.NewMock(), serve.NewReady()}},
+			traffic.NewMock(), serve.NewReady(), scaffold.NewNew()}},
 		{"Find Faults:", []*cobra.Command{check.NewDoctor(), use.NewPing(), inspect.New(), traffic.NewTap(),
 			check.NewTest()}},
 		{"Configure:", []*cobra.Command{servers.NewAdd(), servers.NewRm(), servers.NewImport(), servers.NewInstall(),

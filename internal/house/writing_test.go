@@ -38,6 +38,7 @@ var writes = map[string]string{
 	"cmd/parley/internal/use/skillinstall.go: Rename":                    "that directory, when it is complete",
 	"cmd/parley/internal/inspect/web/generate/main.go: os.WriteFile":     "a part of the build",
 	"auth/oauth/browser/open.go: os.WriteFile":                           "a page in a new temporary directory",
+	"cmd/parley/internal/scaffold/new.go: os.WriteFile":                  "files of a new project, in an empty folder",
 	"server/files.go: OpenFile":                                          "reads",
 	"internal/ledger/journal.go: os.OpenFile":                            "for tests",
 	"internal/ledger/ledger.go: os.OpenFile":                             "for tests",
