@@ -5,7 +5,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
@@ -77,49 +76,17 @@ func (m *Members) Get(name string) ([]byte, bool) {
 
 // All returns the members in the order of the input.
 func (m *Members) All() iter.Seq2[string, []byte] {
-	if m.n > m.recorded {
-		return All(m.raw)
-	}
-	return func(yield func(string, []byte) bool) {
+	return func(yield func(string, []byte) bool) { // one function, so that a loop allocates nothing
+		if m.n > m.recorded {
+			All(m.raw)(yield)
+			return
+		}
 		for i := range m.recorded {
 			if !yield(m.name[i], m.value(i)) {
 				return
 			}
 		}
 	}
-}
-
-// CaseVariant returns the first member whose name differs from one of known only
-// in its case, such as "Method" for "method". A lenient parser would take it for
-// the known member, and a strict one would ignore it.
-func (m *Members) CaseVariant(known ...string) (string, bool) {
-	for i := range m.recorded {
-		if isVariant(m.name[i], known) {
-			return m.name[i], true
-		}
-	}
-	if m.n > m.recorded {
-		for name := range All(m.raw) {
-			if isVariant(name, known) {
-				return name, true
-			}
-		}
-	}
-	return "", false
-}
-
-// isVariant reports whether name equals one of known when case is ignored, but is
-// none of them. It folds as encoding/json does, which takes "ſ" for an s.
-func isVariant(name string, known []string) bool {
-	if slices.Contains(known, name) {
-		return false
-	}
-	for _, k := range known {
-		if strings.EqualFold(name, k) {
-			return true
-		}
-	}
-	return false
 }
 
 // All returns the members of obj, which must be an object that has passed
@@ -242,32 +209,6 @@ func (m *Message) identify(data []byte, lim *Limits, exceeds bool) {
 	}
 }
 
-// Responses returns the ids of the responses in a batch that is invalid or not allowed, as far as
-// they can be recognized, so that the requests that wait for them can fail. It returns none if
-// batch is not a JSON array.
-func Responses(batch []byte) iter.Seq[ID] {
-	return func(yield func(ID) bool) {
-		if !IsBatch(batch) {
-			return
-		}
-		var m Message
-		var lim Limits
-		lim.setDefaults()
-		i := jsonscan.SkipSpace(batch, jsonscan.SkipSpace(batch, 0)+1)
-		for i < len(batch) && batch[i] == '{' {
-			end := jsonscan.SkipValue(batch, i)
-			m = Message{}
-			m.identify(batch[i:end], &lim, false)
-			if m.Kind == Response && !yield(m.ID) {
-				return
-			}
-			if i = jsonscan.SkipSpace(batch, end); i < len(batch) && batch[i] == ',' {
-				i = jsonscan.SkipSpace(batch, i+1)
-			}
-		}
-	}
-}
-
 // Check reports whether data is one strict JSON value within lim. The error is
 // an *InvalidMessageError. MaxID, MaxMethod and MaxBatch do not matter.
 func Check(data []byte, lim Limits) error {
@@ -352,7 +293,7 @@ func (e *envelope) scan(s *jsonscan.Scanner, i int, params *Members) bool {
 			return false
 		}
 		known := e.member(name)
-		if known == nil && isVariant(name, envelopeNames) {
+		if known == nil && jsonscan.IsVariant(name, envelopeNames) {
 			s.Fail(jsonscan.SkipSpace(s.Data, start), jsonscan.NameCase)
 			return false
 		}

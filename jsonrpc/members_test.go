@@ -122,59 +122,6 @@ func TestZeroMembersIsEmpty(t *testing.T) {
 	if _, ok := none.Get(""); ok || none.Len() != 0 || len(collect(t, none.All())) != 0 {
 		t.Error("the zero Members has a member")
 	}
-	if name, ok := none.CaseVariant("a"); ok {
-		t.Errorf("the zero Members has a variant %q", name)
-	}
-}
-
-func TestCaseVariantFindsNamesThatDifferInCase(t *testing.T) {
-	known := []string{"name", "arguments", "_meta", "task", "k"}
-	for _, n := range []int{0, 7, 8, 30} { // members before the variant
-		for _, tc := range []struct{ name, text string }{
-			{`Name`, "Name"}, {`NAME`, "NAME"}, {`nAme`, "nAme"}, {`_Meta`, "_Meta"}, {`argumentſ`, "argumentſ"},
-			{`\u004eame`, "Name"},
-			// KELVIN SIGN folds to k
-			{"tas\u212a", "tas\u212a"}, {"ta\u017f\u212a", "ta\u017f\u212a"}, {"\u212a", "\u212a"},
-			{`\u212a`, "\u212a"}, {"K", "K"},
-			{`name`, ""}, {`names`, ""}, {`nam`, ""}, {``, ""}, {`meta`, ""}, {`ñame`, ""}, {`n\u0061me`, ""},
-		} {
-			params := strings.TrimSuffix(members(n), "}")
-			if n > 0 {
-				params += ","
-			}
-			params += `"` + tc.name + `":1}`
-			m := must.Get(jsonrpc.Parse([]byte(notification(params)), jsonrpc.Limits{}))(t)
-			if got, ok := m.Params.CaseVariant(known...); got != tc.text || ok != (tc.text != "") {
-				t.Errorf("%s: got %q, %t, want %q", params, got, ok, tc.text)
-			}
-			if got, ok := m.Params.CaseVariant(); ok {
-				t.Errorf("%s: %q is a variant, though no name is known", params, got)
-			}
-		}
-	}
-}
-
-// A known name is not a variant of another known name.
-func TestCaseVariantIgnoresKnownNames(t *testing.T) {
-	m := must.Get(jsonrpc.Parse([]byte(notification(`{"uri":1,"URI":2,"Uri":3}`)), jsonrpc.Limits{}))(t)
-	if got, _ := m.Params.CaseVariant("URI", "uri"); got != "Uri" {
-		t.Errorf("got %q, want Uri", got)
-	}
-}
-
-// encoding/json decodes into a field the members with its name or a variant of it.
-func TestCaseVariantFoldsAsEncodingJSONDoes(t *testing.T) {
-	for _, spelling := range append(cases("tasks"), "ta\u017f\u212as", "\u212aeys", "tasksx") {
-		var lenient struct {
-			V *int `json:"tasks"`
-		}
-		obj := `{"` + spelling + `":1}`
-		must.Do(t, json.Unmarshal([]byte(obj), &lenient))
-		m := must.Get(jsonrpc.Parse([]byte(notification(obj)), jsonrpc.Limits{}))(t)
-		if _, variant := m.Params.CaseVariant("tasks"); variant != (lenient.V != nil && spelling != "tasks") {
-			t.Errorf("%q: variant %t, decoded by encoding/json %t", spelling, variant, lenient.V != nil)
-		}
-	}
 }
 
 func TestAllAndGetDoNotPanicOnAnyInput(t *testing.T) {
@@ -257,41 +204,6 @@ func TestOnlyResponsesAreIdentifiedIfTheyAreNotStrictJSON(t *testing.T) {
 				t.Errorf("%s in %s: kind %d, id %s, want %d", fault, format, m.Kind, m.ID, want)
 			}
 		}
-	}
-}
-
-func TestResponsesOfARejectedBatchAreIdentified(t *testing.T) {
-	response := func(id any, result string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":%s}`, id, result)
-	}
-	var long []string
-	var all []jsonrpc.ID
-	for i := range 101 {
-		long = append(long, response(i, "{}"))
-		all = append(all, jsonrpc.IntID(int64(i)))
-	}
-	for name, c := range map[string]struct {
-		batch string
-		want  []jsonrpc.ID
-		limit string
-	}{
-		"too long": {"[" + strings.Join(long, ",") + "]", all, "MaxBatch"},
-		"too wide": {"[" + response(1, members(10_001)) + " , " + response(2, "{}") + "]",
-			[]jsonrpc.ID{jsonrpc.IntID(1), jsonrpc.IntID(2)}, "MaxMembers"},
-		"requests too": {`[{"jsonrpc":"2.0","id":1,"method":"m"},` + response(`"a"`, members(10_001)) + "]",
-			[]jsonrpc.ID{jsonrpc.StringID("a")}, "MaxMembers"},
-		"incomplete": {"[" + response(1, "{}") + "," + `{"jsonrpc":"2.0","id":2`, []jsonrpc.ID{jsonrpc.IntID(1)}, ""},
-		"empty":      {"[]", nil, ""},
-		"numbers":    {"[1,2", nil, ""},
-		"no batch":   {response(1, "{}"), nil, ""},
-	} {
-		_, err := jsonrpc.SplitBatch([]byte(c.batch), jsonrpc.Limits{})
-		var limit *jsonrpc.LimitError
-		if err == nil || errors.As(err, &limit) != (c.limit != "") || limit != nil && limit.Name != c.limit {
-			t.Errorf("%s: %v", name, err)
-		}
-		got := slices.Collect(jsonrpc.Responses([]byte(c.batch)))
-		must.CheckThat(t, slices.Equal(got, c.want), "%s: got %v, want %v", name, got, c.want)
 	}
 }
 

@@ -149,7 +149,7 @@ func (m *Message) failure(raw []byte) error {
 		case "data":
 			data = value
 		default:
-			if isVariant(name, errorNames) {
+			if jsonscan.IsVariant(name, errorNames) {
 				return reject(CodeInvalidRequest, "key of error differs from a known one in its case")
 			}
 		}

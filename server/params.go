@@ -14,7 +14,7 @@ import (
 // checkNames returns an error if the name of a member differs from a known name only in its case.
 // Another JSON parser might take it for the known member.
 func checkNames(params *jsonrpc.Members, known ...string) error {
-	name, ok := params.CaseVariant(known...)
+	name, ok := rpc.CaseVariant(params, known...)
 	if !ok {
 		return nil
 	}

@@ -18,7 +18,6 @@ var usersOfTheAPI = []string{"README.md", "docs/", "examples/", "gateway/", "cmd
 // unused are exported names without a user, and why they are exported.
 var unused = map[string]string{
 	"jsonrpc.Invalid":                   "the zero value of Kind",
-	"jsonrpc.Responses":                 "bindings of the client fail the requests of a batch that they cannot read",
 	"schema.CheckType":                  "server checks types at the start",
 	"schema.ForType":                    "For, for packages that have only a reflect.Type",
 	"schema.MarshalArguments":           "client encodes arguments",

@@ -1,5 +1,10 @@
 package jsonscan
 
+import (
+	"slices"
+	"strings"
+)
+
 // Envelope finds the id and the kind of a JSON-RPC message that arrives in pieces and is not kept, because it is too
 // large. Its memory is bounded. It does not check the message. The zero Envelope is ready for use.
 type Envelope struct {
@@ -103,4 +108,18 @@ func (e *Envelope) ID() (id []byte, request, response bool) {
 		return nil, false, false
 	}
 	return e.id, e.hasMethod, isResponse
+}
+
+// IsVariant reports whether name equals one of known when case is ignored, but is
+// none of them. It folds as encoding/json does, which takes "ſ" for an s.
+func IsVariant(name string, known []string) bool {
+	if slices.Contains(known, name) {
+		return false
+	}
+	for _, k := range known {
+		if strings.EqualFold(name, k) {
+			return true
+		}
+	}
+	return false
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"encoding/json"
+
 	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/must"
 )
@@ -43,5 +45,18 @@ func TestEnvelopeFindsTheID(t *testing.T) {
 				request, response}]
 			must.CheckEqual(t, fmt.Sprintf("%s %s", id, kind), want, message, size)
 		}
+	}
+}
+
+// encoding/json decodes into a field the members with its name or a variant of it.
+func TestVariantsAreThoseOfEncodingJSON(t *testing.T) {
+	for _, spelling := range []string{"tasks", "Tasks", "TASKS", "tasKs", "ta\u017fks", "ta\u017f\u212as", "tas\u212a\u017f",
+		"\u212aeys", "tasksx", "task", ""} {
+		var lenient struct {
+			V *int `json:"tasks"`
+		}
+		must.Do(t, json.Unmarshal([]byte(`{"`+spelling+`":1}`), &lenient))
+		must.CheckEqual(t, jsonscan.IsVariant(spelling, []string{"id", "tasks"}), lenient.V != nil && spelling != "tasks",
+			spelling)
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/parley-mcp/parley/internal/httpcodec"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/loglimit"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -135,13 +137,34 @@ type StreamObserver interface {
 // batch, or a batch in a revision without batches, the requests that wait for the responses in it end with the error.
 // The error of data that is no message of a known kind has its beginning: it is often a line of a log.
 func ReceiveInvalid(r Receiver, m *jsonrpc.Message, data []byte, err error) {
-	for id := range jsonrpc.Responses(data) {
+	for id := range Responses(data) {
 		r.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
 	}
 	if m.Kind == jsonrpc.Invalid {
 		err = fmt.Errorf("%w: %q", err, beginning(data))
 	}
 	r.ReceiveInvalid(m, err)
+}
+
+// Responses returns the ids of the responses in a batch that is invalid or not allowed, as far as they can be
+// recognized, so that the requests that wait for them can fail. It returns none if batch is not a JSON array.
+func Responses(batch []byte) iter.Seq[jsonrpc.ID] {
+	return func(yield func(jsonrpc.ID) bool) {
+		if !jsonrpc.IsBatch(batch) {
+			return
+		}
+		i := jsonscan.SkipSpace(batch, jsonscan.SkipSpace(batch, 0)+1)
+		for i < len(batch) && batch[i] == '{' {
+			end := jsonscan.SkipValue(batch, i)
+			m, _ := jsonrpc.Parse(batch[i:end], jsonrpc.Limits{}) // has what could be read
+			if m.Kind == jsonrpc.Response && !m.ID.IsZero() && !yield(m.ID) {
+				return
+			}
+			if i = jsonscan.SkipSpace(batch, end); i < len(batch) && batch[i] == ',' {
+				i = jsonscan.SkipSpace(batch, i+1)
+			}
+		}
+	}
 }
 
 // LogUnmatched logs a response that is ignored because no request is waiting for it. Late responses are normal, but an

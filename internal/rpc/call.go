@@ -11,6 +11,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/callkey"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -281,4 +282,15 @@ func (h *handlerContext) Value(key any) any {
 		}
 	}
 	return h.Context.Value(key)
+}
+
+// CaseVariant returns the first member of params whose name differs from one of known only in its case, such as "Name"
+// for "name". A lenient parser would take it for the known member, and a strict one would ignore it.
+func CaseVariant(params *jsonrpc.Members, known ...string) (string, bool) {
+	for name := range params.All() {
+		if jsonscan.IsVariant(name, known) {
+			return name, true
+		}
+	}
+	return "", false
 }

@@ -310,7 +310,7 @@ func (c *Client) receive(id jsonrpc.ID, m *jsonrpc.Message) {
 
 // hasResponse reports whether an invalid batch has the response to a request.
 func hasResponse(batch []byte, id jsonrpc.ID) bool {
-	for response := range jsonrpc.Responses(batch) {
+	for response := range outbound.Responses(batch) {
 		if response == id {
 			return true
 		}

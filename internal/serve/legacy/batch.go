@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -49,7 +50,7 @@ func (s *Session) RejectBatch(data []byte, lim jsonrpc.Limits) *jsonrpc.Error {
 
 // endInputRequests ends the input requests that wait for the responses in a rejected batch.
 func (s *Session) endInputRequests(data []byte, err error) {
-	for id := range jsonrpc.Responses(data) {
+	for id := range outbound.Responses(data) {
 		s.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
 	}
 }

@@ -64,7 +64,7 @@ func (s *Session) negotiate(d *call.Description) (State, *jsonrpc.Error) {
 	case !hasCapabilities || capabilities[0] != '{':
 		return State{}, invalidHandshake("capabilities must be an object")
 	}
-	if name, ok := d.Params.CaseVariant("protocolVersion", "clientInfo", "capabilities"); ok {
+	if name, ok := rpc.CaseVariant(d.Params, "protocolVersion", "clientInfo", "capabilities"); ok {
 		return State{}, invalidHandshake(fmt.Sprintf("unknown field %q: names are case-sensitive", name))
 	}
 	if len(capabilities) > maxCapabilities {

@@ -124,7 +124,7 @@ const maxTasks = 100
 // FilterOf reads the filter of a subscription. It skips unknown kinds of notifications, so
 // that the acknowledgement omits them.
 func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) {
-	if name, ok := params.CaseVariant("notifications", "_meta"); ok {
+	if name, ok := rpc.CaseVariant(params, "notifications", "_meta"); ok {
 		return filter, jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
 			"params has an unknown field %q: names are case-sensitive",
 			name)
