@@ -282,7 +282,8 @@ func (s *sharedRate) report(ctx context.Context, from caller, b *sharedBucket, n
 	if err != nil && !errors.Is(err, store.ErrConflict) {
 		s.pausedUntil.Store(now.Add(sharedPause).UnixNano())
 		s.failed.Log(ctx, s.logger, slog.LevelError,
-			"rate limit is not shared with other replicas for now: this replica uses it alone", slog.Any("error", err))
+			"cannot share the rate limit with the other replicas: this replica counts alone for now",
+			slog.Any("error", err))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -258,7 +258,7 @@ func TestSharedRateLimitIsLocalWhileTheStoreFails(t *testing.T) {
 				waited := time.Since(started)
 				must.CheckThat(t, passed == 200 && waited <= 2*time.Second, "%d calls, waited %v", passed, waited)
 				if n := shared.operations.Load(); n != 2 ||
-					strings.Count(logged.String(), "rate limit is not shared") != 2 {
+					strings.Count(logged.String(), "cannot share the rate limit") != 2 {
 					t.Errorf("%d operations; %s", n, logged.String())
 				}
 				fail(shared, false)

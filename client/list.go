@@ -141,7 +141,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				}
 				if reason := unusable(name, replaced); reason != "" {
 					if ignored++; !cached && ignored <= maxIgnoredLogged {
-						c.dialer.Logger.Warn("an entry of a list is ignored: "+reason,
+						c.dialer.Logger.Warn("ignoring an entry of a list: "+reason,
 							"server", c.target.String(), "method", method, "index", i, "name",
 							fmt.Sprintf("%.64s", name))
 					}
@@ -156,7 +156,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 				}
 			}
 			if !cached && ignored > maxIgnoredLogged && next == nil {
-				c.dialer.Logger.Warn("more entries of a list are ignored",
+				c.dialer.Logger.Warn("ignoring more entries of a list",
 					"server", c.target.String(), "method", method, "count", ignored-maxIgnoredLogged)
 			}
 			if cursor = next; cursor == nil {
@@ -173,7 +173,7 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 // endList logs that the next page of a list is not requested, or ignored, and why. Some servers send an empty cursor
 // with the last page, or ignore cursors; what they have sent is the list.
 func (c *Client) endList(method, reason string) {
-	c.dialer.Logger.Warn("the next page of a list is ignored: "+reason, "server", c.target.String(), "method", method)
+	c.dialer.Logger.Warn("ignoring the next page of a list: "+reason, "server", c.target.String(), "method", method)
 }
 
 func all[E any](list []E, is func(E) bool) bool {

@@ -147,8 +147,8 @@ func (c *Client) matchOutput(tool string, known *output, result *mcp.CallToolRes
 			return
 		}
 		if unchecked := compiled.Unchecked(); len(unchecked) > 0 { // one line, because there may be many
-			c.dialer.Logger.Warn("keywords of a tool's output schema are not checked", "server", c.target.String(),
-				"tool", tool,
+			c.dialer.Logger.Warn("unsupported keywords in a tool's output schema: they are not checked",
+				"server", c.target.String(), "tool", tool,
 				"count", len(unchecked), "first", unchecked[0].Pointer, "reason", unchecked[0].Reason)
 		}
 		known.compiled = compiled

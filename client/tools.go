@@ -315,7 +315,7 @@ func (c *Client) learnTools(tools []mcp.Tool) []mcp.Tool {
 		params, err := markedParams(t.InputSchema)
 		var invalid *schema.HeaderError
 		if errors.As(err, &invalid) {
-			c.dialer.Logger.Warn("ignored a tool with an invalid x-mcp-header", "server", c.target.String(), "tool",
+			c.dialer.Logger.Warn("ignoring a tool with an invalid x-mcp-header", "server", c.target.String(), "tool",
 				t.Name, "error", err)
 			params = nil
 		}

@@ -165,7 +165,7 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 		return []*callerView{s.view, s.login}
 	case !errors.Is(err, host.ErrAnonymousCaller):
 		g.callers.failures.Log(ctx, g.logger(), slog.LevelWarn,
-			"cannot list what a server has for a caller: using the lists without a caller",
+			"cannot list what a server offers to a caller: using the operator's lists",
 			slog.String("server", s.status.Name), slog.Any("error", err))
 	}
 	return []*callerView{s.view}
@@ -307,7 +307,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}, nil
 	}, server.Parked())
 	if err != nil {
-		g.logger().Warn("tool to log in not registered", "server", name, "error", err)
+		g.logger().Warn("cannot add the tool for logging in", "server", name, "error", err)
 	}
 	return login
 }

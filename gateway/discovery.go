@@ -143,7 +143,7 @@ func (g *Gateway) registerDiscovery() {
 		}, g.call, server.Parked(), server.AsTask(asTask)),
 	} {
 		if err != nil {
-			g.logger().Warn("tool for discovery not registered", "tool", name, "error", err)
+			g.logger().Warn("cannot add a tool for discovery", "tool", name, "error", err)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (g *Gateway) updateExtensions(status host.ServerStatus) {
 		return
 	}
 	if err := g.registerExtensions(g.present()); err != nil {
-		g.logger().Warn("extensions not forwarded", "error", err)
+		g.logger().Warn("cannot forward extensions", "error", err)
 	}
 }
 

@@ -115,7 +115,7 @@ func (g *Gateway) registerResults(status host.ServerStatus) {
 		Description: "The whole result of a tool, for one hour. A call with a large result returns a link to it.",
 	}, g.readResult)
 	if err != nil {
-		g.logger().Warn("template of large results not registered", "error", err)
+		g.logger().Warn("cannot add the resource template for large results", "error", err)
 		return
 	}
 	g.results = true

@@ -157,7 +157,7 @@ func (g *Gateway) Serve(ctx context.Context, serve func(context.Context) error) 
 func (g *Gateway) Run(ctx context.Context) {
 	defer close(g.registered.ended)
 	if g.notAdded != nil {
-		g.logger().Warn("extensions not forwarded", "error", g.notAdded)
+		g.logger().Warn("cannot forward extensions", "error", g.notAdded)
 	}
 	g.report(g.discover())
 	following, stop := context.WithCancel(ctx)

@@ -90,7 +90,7 @@ func (g *Gateway) updateSkills(status host.ServerStatus) {
 		e.Requests[mcp.MethodReadDirectory] = g.readDirectory
 	}
 	if err := g.server.RegisterExtension(e); err != nil {
-		g.logger().Warn("skills not forwarded", "error", err)
+		g.logger().Warn("cannot forward skills", "error", err)
 	}
 }
 
@@ -122,7 +122,7 @@ func (g *Gateway) listSkills(ctx context.Context, params json.RawMessage) (any, 
 		all, next, err := g.skillsOf(ctx, name, upstreamParams)
 		if err != nil {
 			failure = errors.Join(failure, err)
-			g.logger().WarnContext(ctx, "skills of a server left out", "server", name, "error", err)
+			g.logger().WarnContext(ctx, "leaving out the skills of a server", "server", name, "error", err)
 			continue
 		}
 		page := skillPage{name, next}
@@ -465,7 +465,8 @@ func (g *Gateway) readDirectory(ctx context.Context, params json.RawMessage) (an
 		case hidden(r.URI):
 			continue
 		case !isIn(r.URI, inside) || resourceuri.HasDots(r.URI): // it could be that of another server
-			g.logger().WarnContext(ctx, "entry of a directory left out: its URI must begin with that of the directory",
+			g.logger().WarnContext(ctx, "ignoring an entry of a directory: its URI must begin with the URI of the "+
+				"directory",
 				"server", owner.name, "directory", there, "uri", r.URI)
 			continue
 		case skill != nil && skill.Files != nil && !slices.ContainsFunc(skill.Files, func(f skills.File) bool {

@@ -100,7 +100,8 @@ func (v *view) registerTool(serverName, name string, t *host.Tool) string {
 	logger := v.logger().With("server", serverName, "tool", t.Definition.Name)
 	tool := t.Definition
 	if v.isDiscovery(name) {
-		logger.Warn("tool not registered: the gateway has a tool of this name; rename it, or give its server a prefix",
+		logger.Warn("tool left out: the gateway itself has a tool with this name; rename it, or give its server a "+
+			"prefix",
 			"name", name)
 		return ""
 	}
@@ -109,8 +110,8 @@ func (v *view) registerTool(serverName, name string, t *host.Tool) string {
 	tool.Meta = rewriteUI(tool.Meta.Forwardable(), v.uriOf(serverName))
 	input, output := schema.WithoutBooleans(tool.InputSchema), schema.WithoutBooleans(tool.OutputSchema)
 	if !bytes.Equal(input, tool.InputSchema) || !bytes.Equal(output, tool.OutputSchema) {
-		logger.Warn("changed subschemas of a tool that are true or false to objects: " +
-			"many clients would reject all tools")
+		logger.Warn("replaced true and false in a tool's schema with objects: many clients reject the whole " +
+			"list of tools otherwise")
 		tool.InputSchema, tool.OutputSchema = input, output
 	}
 	if v.schemas[serverName] == nil {
@@ -177,7 +178,7 @@ func usable(logger *slog.Logger, all []mcp.PromptArgument) []mcp.PromptArgument 
 	return slices.DeleteFunc(slices.Clone(all), func(a mcp.PromptArgument) bool {
 		again := seen[a.Name]
 		if seen[a.Name] = true; again {
-			logger.Warn("argument of a prompt ignored: its name must be unique and not empty", "argument", a.Name)
+			logger.Warn("ignoring an argument of a prompt: its name must be unique and not empty", "argument", a.Name)
 		}
 		return again
 	})
@@ -256,7 +257,7 @@ func (v *view) registerURI(
 	}
 	if !v.ofCallers && !isAllPages(uri) { // else resources always have a prefix
 		if want != uri {
-			logger = logger.With("reason", "another server has the URI, or may have it")
+			logger = logger.With("reason", "another server uses this URI, or may use it")
 		}
 		logger.Warn("resource renamed", "uri", prefix+uri)
 	}

@@ -124,7 +124,7 @@ func (p *passage) admitInput(ctx context.Context, s *supervisor) error {
 		err = &client.RejectedError{Wire: jsonrpc.Errorf(jsonrpc.CodeInvalidRequest,
 			"%s is denied: the client does not allow it", p.request.Method), Err: err}
 	}
-	s.inputs.log.Log(ctx, s.logger, slog.LevelInfo, "request of the server denied",
+	s.inputs.log.Log(ctx, s.logger, slog.LevelInfo, "denied a request of the server",
 		slog.String("method", p.request.Method), slog.Any("error", err))
 	return err
 }

@@ -307,7 +307,7 @@ func (s *supervisor) down(err error) {
 		}
 		s.fail(status, err)
 		if retry = status.Retry; status.State == CallersOnly {
-			text = "the server has no lists without a login, so it is for callers who log in"
+			text = "the server lists nothing without a login, so only callers who log in can use it"
 		}
 		return true
 	})
@@ -415,11 +415,11 @@ func (s *supervisor) endIdle() {
 	if !ended {
 		return
 	}
-	s.logger.Info("server ended because it was idle", "idle", s.config.Idle)
+	s.logger.Info("stopped the server because it was idle", "idle", s.config.Idle)
 	s.stopWatching()
 	s.pool.endUnused()
 	if err := unused.Close(); err != nil {
-		s.logger.Warn("server that was idle has ended with an error", "error", err)
+		s.logger.Warn("the idle server ended with an error", "error", err)
 	}
 	if s.isWatched() { // a subscription has begun meanwhile
 		s.want()

@@ -264,7 +264,7 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind, options ..
 		return
 	}
 	if err != nil {
-		s.logger.Warn("cannot update list: using the previous one", "list", kind, "error", err)
+		s.logger.Warn("cannot update a list: keeping the previous one", "list", kind, "error", err)
 	}
 	same := false
 	s.publish(func(all *lists, _ *client.ServerDetails) client.ChangeKind {

@@ -64,7 +64,7 @@ func (o *offer) visibleTo(who principal.Principal) bool {
 func (o *offer) ask(option string, f func() bool) (yes bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			o.logger().Error("panic in the function of "+option+": the entry is hidden",
+			o.logger().Error("panic in the function passed to "+option+": the entry stays hidden",
 				"name", o.name, "panic", v, "stack", string(debug.Stack()))
 			yes = false
 		}

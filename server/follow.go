@@ -167,7 +167,7 @@ func (f *followers) follow(ctx context.Context, s *Server, following map[followe
 			defer cancel()
 			defer func() {
 				if v := recover(); v != nil {
-					s.logger().Error("panic in the function of WhileSubscribed", "uri", uri, "panic", v,
+					s.logger().Error("panic in the function passed to WhileSubscribed", "uri", uri, "panic", v,
 						"stack", string(debug.Stack()))
 				}
 			}()
@@ -186,7 +186,8 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 			return false
 		}
 		if len(wanted) == limit {
-			s.logger().Warn("too many resources with subscriptions: some are not followed", "limit", maxFollowed)
+			s.logger().Warn("too many subscribed resources: WhileSubscribed does not run for all of them",
+				"limit", maxFollowed)
 			return true
 		}
 		wanted[key] = offer
@@ -206,8 +207,8 @@ func (s *Server) wanted(ctx context.Context) map[followed]*resourceOffer {
 				return offer != nil
 			})
 			if err != nil {
-				s.logger().WarnContext(ctx, "cannot find the resource of a subscription: it is not followed", "error",
-					err)
+				s.logger().WarnContext(ctx, "cannot find a subscribed resource: WhileSubscribed does not run for it",
+					"error", err)
 			}
 			if add(followed{of.URI, who}, offer) {
 				return wanted
@@ -225,7 +226,7 @@ func (s *Server) addCallers(wanted map[followed]*resourceOffer) {
 		return
 	}
 	if len(callers) > maxFollowed {
-		s.logger().Warn("too many callers with subscriptions to changes of lists: not all are followed",
+		s.logger().Warn("too many callers subscribed to list changes: WhileListening does not run for all of them",
 			"limit", maxFollowed)
 		// Sorted, so that the same ones remain.
 		slices.SortFunc(callers, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })

@@ -172,7 +172,7 @@ func TestAPanicInAFollowerIsContained(t *testing.T) {
 		server.WhileSubscribed(func(context.Context, string) { panic("oh") }))
 	c := mcptest.Dial(t, s)
 	defer following(t, c, "note://a")()
-	eventually(t, func() bool { return strings.Contains(log.String(), "panic in the function of WhileSubscribed") })
+	eventually(t, func() bool { return strings.Contains(log.String(), "panic in the function passed to WhileSubscribed") })
 	must.Check(t, must.Err(c.ReadResource(t.Context(), "note://a")))
 }
 

@@ -79,7 +79,7 @@ func (r *replicas) receiveForwarded(ctx context.Context, data []byte) {
 		if session != nil {
 			session.Release()
 		}
-		r.server.logger().ErrorContext(ctx, "cannot read a message that another replica has received", "error", err)
+		r.server.logger().ErrorContext(ctx, "cannot read a message forwarded by another replica", "error", err)
 		return
 	}
 	if m.Notify != "" {
@@ -108,8 +108,8 @@ func (r *replicas) deliver(ctx context.Context, session *legacy.StoredSession, m
 }
 
 func (r *replicas) lostMessages() {
-	r.server.logger().Warn("answers or cancellations that other replicas have received may be lost: " +
-		"their calls wait for their time-out")
+	r.server.logger().Warn("too many messages from other replicas: answers and cancellations may be lost, " +
+		"and calls that wait for them may time out")
 }
 
 // messageOf returns the message that a client has sent.
@@ -189,7 +189,8 @@ func (r *replicas) publishSessions(ctx context.Context) {
 	r.sessions.publish(ctx, func(ctx context.Context, m sessionMessage) error {
 		return r.publish(ctx, sessionsTopic, sessionEnvelope{r.origin, m})
 	}, func(m sessionMessage, err error) (sessionMessage, bool) {
-		r.server.logger().ErrorContext(ctx, "cannot announce a change of a session to the other replicas", "error", err)
+		r.server.logger().ErrorContext(ctx, "cannot tell the other replicas about a changed session; trying again",
+			"error", err)
 		return m, true
 	})
 }
@@ -262,9 +263,8 @@ func (r *replicas) publishStreams(ctx context.Context) {
 	r.streams.publish(ctx, func(ctx context.Context, m streamMessage) error {
 		return r.publish(ctx, streamsTopic, streamEnvelope{r.origin, m})
 	}, func(m streamMessage, err error) (streamMessage, bool) {
-		r.server.logger().ErrorContext(ctx, "cannot announce events to the other replicas: they read them later",
-			"error",
-			err)
+		r.server.logger().ErrorContext(ctx, "cannot tell the other replicas about new events: they will read them "+
+			"later", "error", err)
 		return m, false
 	})
 }

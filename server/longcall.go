@@ -368,8 +368,8 @@ func (s *Server) elicitURLs(c *rpc.Call, e *call.URLRequiredError) error {
 				return context.Cause(ctx)
 			}
 			// The handler decides whether the user has finished.
-			s.logger().WarnContext(ctx, "cannot wait for the end of a URL elicitation: RequiredURL.Done failed",
-				"error", err)
+			s.logger().WarnContext(ctx, "cannot check whether the user has finished on the web page: "+
+				"RequiredURL.Done failed", "error", err)
 		}
 	}
 	return nil

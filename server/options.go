@@ -316,8 +316,8 @@ func (c *Catalog) scoped() bool {
 // warnOfScopes logs once that no caller over HTTP can have the required scopes.
 func (s *Server) warnOfScopes() {
 	if s.warned.CompareAndSwap(false, true) {
-		s.logger().Error("RequireScopes is used over HTTP without Server.Auth: no caller can have the scopes, and " +
-			"all calls that need them are rejected; set Server.Auth")
+		s.logger().Error("RequireScopes needs Server.Auth over HTTP: without it, no caller has any scopes, " +
+			"and calls that require one are rejected; set Server.Auth")
 	}
 }
 

@@ -114,7 +114,8 @@ func (r *replicas) receive(
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				r.server.logger().ErrorContext(ctx, "cannot receive from other replicas", "topic", topic, "error", err)
+				r.server.logger().ErrorContext(ctx, "cannot receive messages from the other replicas", "topic", topic,
+					"error", err)
 			}
 			if !sleep(ctx, replicaRetry) {
 				return
@@ -136,7 +137,7 @@ func (r *replicas) receive(
 					data, err := r.open(topic, m.Data)
 					if err != nil {
 						r.unreadable.Log(ctx, r.server.logger(), slog.LevelError,
-							"cannot read a message of another replica: the replicas must have the same Keys",
+							"cannot decrypt a message from another replica: all replicas need the same Keys",
 							slog.String("topic", topic))
 						lost()
 						continue
@@ -292,7 +293,7 @@ func (r *replicas) publishAnnouncements(ctx context.Context) {
 		if errors.Is(err, store.ErrInvalidArgument) { // a URI that is too long for a message
 			c = announcement{All: true}
 		}
-		r.server.logger().ErrorContext(ctx, "cannot announce a change to the other replicas", "error", err)
+		r.server.logger().ErrorContext(ctx, "cannot tell the other replicas about a change; trying again", "error", err)
 		return c, true
 	})
 }

@@ -71,7 +71,7 @@ func (s *Server) listen(ctx context.Context, c *rpc.Call) (any, error) {
 			err = s.admitSubscription(ctx, uri, offer)
 		}
 		if err != nil { // it need not be for the client
-			s.logger().InfoContext(ctx, "resource omitted from a subscription", "uri", uri, "error", err)
+			s.logger().InfoContext(ctx, "ignoring a resource in a subscription", "uri", uri, "error", err)
 		}
 		return err == nil
 	})

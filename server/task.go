@@ -263,7 +263,7 @@ func (s *Server) abandon(ctx context.Context, driver task.Driver, t *tasks.Task)
 	ctx, cancel := context.WithTimeout(ctx, rpc.StoreTimeout)
 	defer cancel()
 	if err := driver.Cancel(ctx, t.ID); err != nil {
-		s.logger().WarnContext(ctx, "cannot cancel a task whose start has failed", tasks.LogID(t.ID), "error", err)
+		s.logger().WarnContext(ctx, "cannot cancel a task that failed to start", tasks.LogID(t.ID), "error", err)
 	}
 }
 

@@ -127,7 +127,7 @@ func (s *Server) cancelAbandoned(ctx context.Context, owner principal.Principal,
 		return err
 	})
 	if err != nil && !errors.Is(err, tasks.ErrEnded) && !hasNoTask(err) {
-		s.logger().WarnContext(ctx, "cannot cancel a task whose request was cancelled: its handler goes on",
+		s.logger().WarnContext(ctx, "cannot cancel the task of a cancelled request: its handler keeps running",
 			tasks.LogID(id), "error", err)
 	}
 }
@@ -192,6 +192,7 @@ func (a *taskInputRequester) askOne(ctx context.Context, t *tasks.Task, key stri
 		err = a.server.answerTask(ctx, t, map[string]json.RawMessage{key: answers[0]})
 	}
 	if err != nil && ctx.Err() == nil {
-		a.server.logger().WarnContext(ctx, "a question of a task has no answer", tasks.LogID(t.ID), "error", err)
+		a.server.logger().WarnContext(ctx, "cannot get the answer to a question of a task", tasks.LogID(t.ID),
+			"error", err)
 	}
 }

@@ -389,7 +389,7 @@ func (s *Server) sendStates(ctx context.Context, c *rpc.Call, changes *tasks.Cha
 		case ctx.Err() != nil, errors.Is(err, errUnknownTask):
 			return true
 		case err != nil:
-			s.logger().ErrorContext(ctx, "cannot notify a client of a task", tasks.LogID(changes.ID()), "error", err)
+			s.logger().ErrorContext(ctx, "cannot notify a client about a task", tasks.LogID(changes.ID()), "error", err)
 			return false
 		case !bytes.Equal(raw, last):
 			select {

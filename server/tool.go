@@ -265,7 +265,7 @@ func (e *toolEntry) logUnchecked(to *slog.Logger) {
 				continue
 			}
 			for _, keyword := range compiled.Unchecked() {
-				to.Warn("a keyword of a tool's schema is not checked",
+				to.Warn("unsupported keyword in a tool's schema: it is not checked",
 					"tool", e.name, "schema", which, "keyword", keyword.Pointer, "reason", keyword.Reason)
 			}
 		}

@@ -229,9 +229,9 @@ func (s *Server) undecodedResult(
 		err = entry.checkOutput(result)
 	}
 	if err != nil {
-		s.logger().ErrorContext(ctx, "a tool's result does not fit its output schema", "tool", entry.tool.Name, "error",
-			err)
-		return errorResult("the tool failed: its result does not fit its output schema"), nil
+		s.logger().ErrorContext(ctx, "a tool's result does not match its output schema", "tool", entry.tool.Name,
+			"error", err)
+		return errorResult("the tool failed: its result does not match its output schema"), nil
 	}
 	if isRelayed(&result.ResultBase) && !isUndecoded(result) {
 		copied := *result

@@ -93,7 +93,7 @@ func TestFlagsOfTheEndpointRequireHTTP(t *testing.T) {
 			cmd.SetErr(new(bytes.Buffer))
 			name, _, _ := strings.Cut(flag, "=")
 			if err := cmd.ExecuteContext(t.Context()); err == nil ||
-				!strings.HasPrefix(err.Error(), name+" has an effect over HTTP only") {
+				!strings.HasPrefix(err.Error(), name+" only works over HTTP") {
 				t.Errorf("%v %s: %v", args, flag, err)
 			}
 		}

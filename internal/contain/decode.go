@@ -71,10 +71,10 @@ func (f *Faults) Log(logger *slog.Logger, method string, attributes ...any) {
 	}
 	attributes = append(attributes, "method", method)
 	for _, one := range f.list {
-		logger.Warn("a part of a result is ignored: it cannot be decoded",
+		logger.Warn("ignoring a part of a result that cannot be decoded",
 			append(slices.Clip(attributes), "part", one.path, "error", one.err)...)
 	}
 	if f.more > 0 {
-		logger.Warn("more parts of a result are ignored", append(attributes, "count", f.more)...)
+		logger.Warn("ignoring more parts of a result", append(attributes, "count", f.more)...)
 	}
 }

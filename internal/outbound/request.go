@@ -175,7 +175,7 @@ func LogUnmatched(ctx context.Context, to *loglimit.Limiter, logger *slog.Logger
 			slog.String("error", beginning([]byte(m.Err.Error()))))
 		return
 	}
-	to.Log(ctx, logger, slog.LevelDebug, "response ignored: no request is waiting for it",
+	to.Log(ctx, logger, slog.LevelDebug, "ignoring a response: no request is waiting for it",
 		slog.String("id", m.ID.String()))
 }
 

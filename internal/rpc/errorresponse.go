@@ -44,8 +44,8 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 		case protocol.Data != nil && jsonrpc.Check(protocol.Data, jsonrpc.Limits{}) != nil:
 			data, err := jsonscan.Marshal(protocol.Data)
 			if err != nil && len(protocol.Data) > 0 {
-				e.logger().WarnContext(ctx, "data of an error dropped: it must be JSON", "method", c.Method(), "error",
-					protocol.Message)
+				e.logger().WarnContext(ctx, "ignoring the data of an error: it must be JSON", "method", c.Method(),
+					"error", protocol.Message)
 			}
 			return &jsonrpc.Error{Code: protocol.Code, Message: protocol.Message, Data: data}
 		default:

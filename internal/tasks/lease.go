@@ -211,8 +211,8 @@ func (r *Runner) takeOver(ctx context.Context, replica string) error {
 		// Other replicas have removed these; their entries do not live for longer.
 		maps.DeleteFunc(r.left, func(_ string, left leftTasks) bool { return time.Since(left.since) > maxTTL })
 		left.since = time.Now()
-		r.Logger.Warn("tasks of a replica that has ended are left to other replicas, which may have their keys and "+
-			"tools",
+		r.Logger.Warn("cannot take over the tasks of a replica that has ended: another replica may have the keys "+
+			"or tools for them",
 			"replica", replica, "unreadable", unreadable, "without_tool", foreign)
 	}
 	left.unreadable = foreign == 0

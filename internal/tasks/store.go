@@ -142,8 +142,8 @@ func (s *Store) List(ctx context.Context, owner principal.Principal, after strin
 	}
 	if unreadable > 0 && s.Logger != nil {
 		s.unreadable.Log(ctx, s.Logger, slog.LevelWarn,
-			"stored tasks left out of a list: this replica cannot read them; replicas need the same Keys, and "+
-				"programs different prefixes",
+			"leaving stored tasks out of a list, because this replica cannot read them: replicas need the same Keys, "+
+				"and different programs need different prefixes",
 			slog.Int("tasks", unreadable), logPrincipal(owner))
 	}
 	if len(members) == limit {

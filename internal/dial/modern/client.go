@@ -153,7 +153,7 @@ func DecodeDiscovery(raw json.RawMessage, logger *slog.Logger) (*mcp.DiscoverRes
 	var server mcp.Implementation
 	if info := result.Meta[mcp.MetaServerInfo]; info != nil {
 		if _, faults, err = contain.Decode(info, &server); err != nil {
-			logger.Warn("malformed server info ignored", "error", err)
+			logger.Warn("ignoring malformed server info", "error", err)
 		}
 		faults.Log(logger, mcp.MethodDiscover, "in", mcp.MetaServerInfo)
 	}

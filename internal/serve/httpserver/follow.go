@@ -227,7 +227,7 @@ func (s *sessionStream) explain(seq uint64, e entry) error {
 // endElsewhere ends a stream that another replica has ended. The client must not receive a second response.
 func (s *sessionStream) endElsewhere() {
 	if s.feed == nil {
-		s.all.logger.Warn("another replica has ended a stream of this one: the lease was not renewed in time")
+		s.all.logger.Warn("another replica has taken over a stream, because the lease was not renewed in time")
 	}
 	s.mu.Lock()
 	conn, connDone := s.conn, s.connDone

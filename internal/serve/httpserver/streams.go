@@ -233,7 +233,7 @@ func (a *Streams) read(ctx context.Context, key store.StreamKey, seq uint64) ([]
 		return entries, err
 	}
 	a.unreadable.Log(ctx, a.logger, slog.LevelError,
-		"the log of a stream cannot be read: programs with one store need different prefixes", slog.Any("error", err))
+		"cannot read the log of a stream: programs that share a store need different prefixes", slog.Any("error", err))
 	return nil, fmt.Errorf("%w: %w", store.ErrPurged, err)
 }
 
@@ -254,7 +254,7 @@ func (a *Streams) logOnly(group string, message []byte) (name string, ok bool) {
 }
 
 func (a *Streams) logFailed(err error) {
-	a.logger.Warn("cannot log an event: its stream can no longer be resumed", "error", err)
+	a.logger.Warn("cannot store an event: its stream can no longer be resumed", "error", err)
 }
 
 // drop deletes the events of a session.

@@ -211,7 +211,7 @@ func (s *Session) ReceiveResponse(m *jsonrpc.Message) (asked bool) {
 	if s.inputRequests.receive(m) || s.isPong(m) {
 		return true
 	}
-	s.server.Logger.Debug("response ignored: no request is waiting for it", "id", m.ID)
+	s.server.Logger.Debug("ignoring a response: no request is waiting for it", "id", m.ID)
 	return false
 }
 

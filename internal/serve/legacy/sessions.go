@@ -156,8 +156,8 @@ func (s *Sessions) displace(ctx context.Context, owner changes.Owner, key string
 			s.quota.swap(key, victim, oldest)
 			return false
 		}
-		s.displaced.Log(ctx, s.server.Logger, slog.LevelInfo, "session ended: its owner has reached the limit of "+
-			"sessions, and this one was idle longest")
+		s.displaced.Log(ctx, s.server.Logger, slog.LevelInfo, "ended a session: its owner has too many sessions, "+
+			"and this one was idle for the longest time")
 		s.mu.Lock()
 		ss := s.byKey[victim]
 		if ss != nil && ss.refs == 0 {

@@ -185,7 +185,7 @@ func (s *server) readSkill(r *http.Request, in skillFile) (out verifiedFile, err
 		return out, err
 	}
 	if in.Skill == nil {
-		return out, errors.New("skill must be an entry of the list of skills")
+		return out, errors.New("skill must be in the list of skills")
 	}
 	contents, err := skills.Read(r.Context(), c, in.Skill, in.URI)
 	if err != nil {
@@ -279,7 +279,7 @@ func validate(_ *http.Request, in struct {
 func (h *hub) serveMessage(w http.ResponseWriter, r *http.Request) {
 	e, x, ok := h.log.find(numberOf(r))
 	if !ok {
-		writeError(w, fmt.Errorf("message: %w; the log has dropped it", errNotFound))
+		writeError(w, fmt.Errorf("message: %w; it is too old and no longer in the log", errNotFound))
 		return
 	}
 	writeJSON(w, http.StatusOK, struct {

@@ -108,7 +108,7 @@ func (h *hub) startCall(s *server, r callRequest) (uint64, error) {
 	h.mu.Lock()
 	if h.running >= maxRunning {
 		h.mu.Unlock()
-		return 0, fmt.Errorf("%d calls are running, which is the limit; cancel one", maxRunning)
+		return 0, fmt.Errorf("cannot run more than %d calls at once; cancel one", maxRunning)
 	}
 	h.running++
 	h.lastCall++
@@ -162,7 +162,7 @@ func (s *server) runner(c *client.Client, r callRequest) (func(ctx context.Conte
 	case r.Method == mcp.MethodGetPrompt:
 		var arguments map[string]string
 		if err := schema.Decode(r.Arguments, &arguments); err != nil {
-			return nil, fmt.Errorf("the arguments of a prompt must be texts: %w", err)
+			return nil, fmt.Errorf("the arguments of a prompt must be strings: %w", err)
 		}
 		return func(ctx context.Context) (any, error) { return c.GetPrompt(ctx, r.Name, arguments, reports(ctx)) }, nil
 	case r.Method == mcp.MethodReadResource:
@@ -411,7 +411,7 @@ func (h *hub) askUser(ctx context.Context, q question) (answer, error) {
 	h.mu.Lock()
 	if len(h.questions) >= maxQuestions {
 		h.mu.Unlock()
-		return answer{}, fmt.Errorf("%d questions are open, which is the limit", maxQuestions)
+		return answer{}, fmt.Errorf("cannot keep more than %d questions open", maxQuestions)
 	}
 	h.lastQuestion++
 	q.Number, q.Asked = h.lastQuestion, h.now()
@@ -452,7 +452,7 @@ func (h *hub) openQuestions() []*question {
 }
 
 // errAnswered is the error of an answer to a question that is not open.
-var errAnswered = errors.New("cannot answer the question: it was answered, or its call has ended")
+var errAnswered = errors.New("the question is already answered, or its call has ended")
 
 // answer answers a question. It returns the error of an answer that does not match the form.
 func (h *hub) answer(number uint64, a answer) error {

@@ -90,7 +90,7 @@ func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if errors.Is(err, recording.ErrNoHTTP) {
-		err = errors.New("the log has no HTTP traffic; export a recording instead")
+		err = errors.New("the log contains no HTTP traffic; export a recording instead")
 	}
 	if err != nil {
 		writeError(w, err)
@@ -102,14 +102,14 @@ func (h *hub) serveExport(w http.ResponseWriter, r *http.Request) {
 }
 
 // errNoCopy is the error of a copy of a message that is not a request, or that the other form cannot express.
-var errNoCopy = errors.New("there is no such copy of this message")
+var errNoCopy = errors.New("this message cannot be copied in that form")
 
 // serveCopy serves a request as a command of parley or curl.
 func (h *hub) serveCopy(w http.ResponseWriter, r *http.Request) {
 	e, x, ok := h.log.find(numberOf(r))
 	s := h.server(e.Server)
 	if !ok || s == nil {
-		writeError(w, fmt.Errorf("message: %w; the log has dropped it", errNotFound))
+		writeError(w, fmt.Errorf("message: %w; it is too old and no longer in the log", errNotFound))
 		return
 	}
 	text, err := "", errNoCopy

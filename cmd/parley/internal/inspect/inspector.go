@@ -209,7 +209,7 @@ func (h *hub) addServer(r *http.Request, in struct {
 	Name string `json:"name"`
 }, err error) {
 	if len(h.allServers()) >= maxServers {
-		return out, fmt.Errorf("%d servers are the limit", maxServers)
+		return out, fmt.Errorf("cannot add more than %d servers", maxServers)
 	}
 	s, err := h.add(r.Context(), in.URL)
 	if err != nil {

@@ -97,7 +97,7 @@ func oneURL(cmd *cobra.Command, args []string) (string, error) {
 	case len(args) == 0:
 		return "", fmt.Errorf("no URL; see %s --help", cmd.CommandPath())
 	case len(args) > 1:
-		return "", fmt.Errorf("unexpected argument %q; %s has one URL", args[1], cmd.Name())
+		return "", fmt.Errorf("unexpected argument %q; %s takes one URL", args[1], cmd.Name())
 	case !dialing.IsURL(args[0]):
 		return "", fmt.Errorf("%q is not a URL; logins require http:// or https://", args[0])
 	}
@@ -195,7 +195,7 @@ func (f *loginFlags) registration(url string) (*credstore.Registration, error) {
 	case f.port < 0 || f.port > 65535:
 		return nil, errors.New("--port must be from 1 to 65535")
 	case f.port != 0 && f.redirectURI != "":
-		return nil, errors.New("--redirect-uri has the port; remove --port")
+		return nil, errors.New("--redirect-uri already contains the port; remove --port")
 	case f.clientID == "" && f.secretFile != "":
 		return nil, errors.New("--client-secret-file requires --client-id")
 	case f.clientID == "":

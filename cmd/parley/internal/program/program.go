@@ -118,7 +118,7 @@ func OneArgument(cmd *cobra.Command, args []string, what string) (string, error)
 	case 1:
 		return args[0], nil
 	}
-	return "", fmt.Errorf("unexpected argument %q; %s has one %s", args[1], cmd.Name(), what)
+	return "", fmt.Errorf("unexpected argument %q; %s takes one %s", args[1], cmd.Name(), what)
 }
 
 // FilesArgs requires one or more files.

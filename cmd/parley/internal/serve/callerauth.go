@@ -92,12 +92,12 @@ func (a *callerAuths) of(name, address string, c *config.Credentials) (*callerAu
 	switch {
 	case a.stdio:
 		return nil,
-			errors.New("credentials of callers require that callers are authenticated, over HTTP; remove --stdio, " +
+			errors.New("credentials of callers require authenticated callers over HTTP; remove --stdio, " +
 				"or the credentials to use those of the operator")
 	case a.resource == nil:
-		return nil, errors.New("credentials of callers require that callers are authenticated; add --auth issuer=URL")
+		return nil, errors.New("credentials of callers require authenticated callers; add --auth issuer=URL")
 	case len(a.resource.Issuers) == 0:
-		return nil, errors.New("credentials of callers require that callers log in: an API key or the header of a " +
+		return nil, errors.New("credentials of callers require callers who log in: an API key or the header of a " +
 			"proxy cannot be exchanged; add --auth issuer=URL")
 	}
 	a.mu.Lock()

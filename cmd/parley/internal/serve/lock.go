@@ -358,7 +358,7 @@ func acceptLock(cmd *cobra.Command, flags *lockFlags, args []string) error {
 		return err
 	}
 	if name != "" && len(found.Differences) == 0 && !all.has(name) {
-		return fmt.Errorf("server %q has no definition %q", only, name)
+		return fmt.Errorf("server %q does not list %q", only, name)
 	}
 	accepted, removed := []string{}, 0
 	accept := func(file *lock.File) error {
@@ -421,7 +421,7 @@ func (l *listed) accept(file *lock.File, only, name string) (accepted []string, 
 func (f *lockFlags) review(cmd *cobra.Command, found *differences, args []string) (agreed bool, err error) {
 	switch {
 	case f.digest != "" && f.digest != found.Digest:
-		return false, errors.New("the differences are not those of --digest; review them again with parley lock diff")
+		return false, errors.New("the differences do not match --digest; review them again with parley lock diff")
 	case f.digest != "" || found.Digest == "":
 		return true, nil
 	}

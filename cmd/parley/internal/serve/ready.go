@@ -43,7 +43,7 @@ parley ready 127.0.0.1:7778`,
 			case 1:
 				addr = args[0]
 			default:
-				return fmt.Errorf("unexpected argument %q; ready has one address", args[1])
+				return fmt.Errorf("unexpected argument %q; ready takes one address", args[1])
 			}
 			return ready(cmd, addr)
 		},
@@ -72,7 +72,7 @@ func ready(cmd *cobra.Command, addr string) error {
 	}
 	var report endpoint.ReadinessReport
 	if err := schema.Decode(body, &report); err != nil {
-		return fmt.Errorf("response of %s must be that of /readyz, got status %d", addr, resp.StatusCode)
+		return fmt.Errorf("%s must serve /readyz of parley, got status %d", addr, resp.StatusCode)
 	}
 	err = output.Print(cmd, &report, "%s", report.Text())
 	if err != nil {

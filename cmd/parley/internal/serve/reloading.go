@@ -203,7 +203,8 @@ func (u *upstreams) server(s *config.Server, set *serverSet) (*host.ServerConfig
 	}
 	settings := s.Settings()
 	if settings.CallerHeaders != nil && u.flags != nil && u.flags.stdio {
-		return nil, errors.New("callerHeaders has no effect with --stdio, whose messages have no headers; set headers")
+		return nil, errors.New("callerHeaders has no effect with --stdio, because its messages have no headers; " +
+			"use headers")
 	}
 	settings.Target = target
 	if settings.Roots, err = dialing.RootsOf(s, u.values); err != nil {

@@ -241,7 +241,7 @@ func (r *rules) failed(ctx context.Context, err error) error {
 	if errors.As(err, new(*policy.DeniedError)) {
 		return err
 	}
-	r.failures.Log(ctx, r.logger, slog.LevelWarn, "a webhook has failed", slog.Any("error", err))
+	r.failures.Log(ctx, r.logger, slog.LevelWarn, "a webhook failed", slog.Any("error", err))
 	return errors.New("cannot get the decision of a webhook")
 }
 

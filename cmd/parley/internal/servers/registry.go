@@ -110,7 +110,7 @@ func registrySearch(cmd *cobra.Command, flags *registryFlags, word string, limit
 			return err
 		}
 		if more {
-			cmd.PrintErrln("parley: the registry has more servers; search for a longer WORD, or set --limit")
+			cmd.PrintErrln("parley: the registry lists more servers; search for a longer WORD, or set --limit")
 		}
 		return nil
 	})
@@ -300,7 +300,7 @@ func (f *registryAddFlags) choose(cmd *cobra.Command, s *registry.Server) (*regi
 	}
 	switch {
 	case len(usable) == 0:
-		return nil, errors.Join(append([]error{errors.New("the server cannot be used from a configuration")},
+		return nil, errors.Join(append([]error{errors.New("parley cannot use the server from a configuration file")},
 			reasons...)...)
 	case len(usable) == 1:
 		return usable[0], nil

@@ -150,7 +150,7 @@ parley read --config mcp.json files file:///project/logo.png >logo.png`,
 			case len(rest) == 0:
 				return errors.New("no URI; list the server's resources with parley ls")
 			case len(rest) > 1:
-				return fmt.Errorf("unexpected argument %q; read has one URI", rest[1])
+				return fmt.Errorf("unexpected argument %q; read takes one URI", rest[1])
 			}
 			return read(cmd, &flags, target, rest[0])
 		}),
@@ -393,7 +393,7 @@ func complete(cmd *cobra.Command, flags *dialing.Flags, target []string, params 
 			return err
 		}
 		if completion.HasMore {
-			cmd.PrintErrln("parley: the server has more values; write a longer VALUE")
+			cmd.PrintErrln("parley: the server offers more values; write a longer VALUE")
 		}
 		return nil
 	})

@@ -50,7 +50,7 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 		}
 		if f.given != nil && err == nil {
 			if names := f.given.unused(); names != nil {
-				cmd.PrintErrln("parley: note: the server has not asked for " + terminal.Line(strings.Join(names, ", ")))
+				cmd.PrintErrln("parley: note: the server did not ask for " + terminal.Line(strings.Join(names, ", ")))
 			}
 		}
 		return err

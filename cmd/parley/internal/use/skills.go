@@ -157,7 +157,7 @@ func withSkill(flags *dialing.Flags,
 		case len(rest) == 0:
 			return errors.New("SKILL is missing; list the server's skills with parley skills ls")
 		case len(rest) > 1:
-			return fmt.Errorf("unexpected argument %q; %s has one SKILL", rest[1], cmd.Name())
+			return fmt.Errorf("unexpected argument %q; %s takes one SKILL", rest[1], cmd.Name())
 		}
 		c, err := flags.Dial(cmd, target)
 		if err != nil {
@@ -242,7 +242,7 @@ parley skills verify http://127.0.0.1:7777/mcp
 parley skills verify docs skill://pdf-processing/SKILL.md`,
 		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 			if len(rest) > 1 {
-				return fmt.Errorf("unexpected argument %q; verify has one SKILL", rest[1])
+				return fmt.Errorf("unexpected argument %q; verify takes one SKILL", rest[1])
 			}
 			c, err := flags.Dial(cmd, target)
 			if err != nil {

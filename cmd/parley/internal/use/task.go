@@ -51,7 +51,7 @@ func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMe
 	case err != nil:
 		return err
 	case task.ID() == "":
-		cmd.PrintErrln("parley: warning: the server has run the tool without a task")
+		cmd.PrintErrln("parley: warning: the server ran the tool without a task")
 		result, err := task.Wait(cmd.Context())
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func splitTask(cmd *cobra.Command, args []string) (target []string, id string, r
 func oneTask(cmd *cobra.Command, args []string) (target []string, id string, err error) {
 	target, id, rest, err := splitTask(cmd, args)
 	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q; task %s has one TARGET and one ID", rest[0], cmd.Name())
+		err = fmt.Errorf("unexpected argument %q; task %s takes one TARGET and one ID", rest[0], cmd.Name())
 	}
 	return target, id, err
 }
@@ -211,7 +211,7 @@ Tasks are stored like logins; see parley login.
 parley task ls http://127.0.0.1:7777/mcp`,
 		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 			if len(rest) > 0 {
-				return fmt.Errorf("unexpected argument %q; task ls has one TARGET", rest[0])
+				return fmt.Errorf("unexpected argument %q; task ls takes one TARGET", rest[0])
 			}
 			return listTasks(cmd, &flags, target)
 		}),

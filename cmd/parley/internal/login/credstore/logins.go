@@ -369,7 +369,8 @@ func (l *Logins) TaskStore(warn func(error)) *taskStore { return &taskStore{l.St
 func (s *taskStore) SaveTask(ctx context.Context, r client.TaskRecord) error {
 	all, err := s.Tasks(ctx)
 	if err == nil && len(all) >= maxTasks {
-		err = fmt.Errorf("there are %d tasks; parley task ls forgets those that have expired", len(all))
+		err = fmt.Errorf("%d tasks are stored, which is the limit; run parley task ls, which removes expired ones",
+			len(all))
 	}
 	if err == nil {
 		var raw []byte

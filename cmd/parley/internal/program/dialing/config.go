@@ -128,7 +128,7 @@ func (f *ConfigFlags) Find(cmd *cobra.Command, name string) (*config.Server, err
 	case near != "" && near != name && isName(name):
 		return nil, fmt.Errorf("unknown server %q; did you mean %s?", name, quoting.OfUser().Quote(near))
 	case advice != "":
-		return nil, fmt.Errorf("%q is a program, and not the name of a server; %s", name, advice)
+		return nil, fmt.Errorf("%q is a program, not the name of a server; %s", name, advice)
 	case len(f.Paths) == 0 && (len(c.Servers) == 0 || !isName(name)):
 		return nil, invalidTarget(name)
 	}

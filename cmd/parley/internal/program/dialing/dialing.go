@@ -180,7 +180,7 @@ func Unexpected(cmd *cobra.Command, target, word, has string) error {
 	if advice := CommandAdvice(cmd, target); advice != "" && CommandAt(cmd) < 0 {
 		return fmt.Errorf("unexpected argument %q; %s", word, advice)
 	}
-	return fmt.Errorf("unexpected argument %q; %s has %s", word, cmd.Name(), has)
+	return fmt.Errorf("unexpected argument %q; %s takes %s", word, cmd.Name(), has)
 }
 
 // Dial connects to the target of a command line, which split has returned. Each of settings can change the Dialer.

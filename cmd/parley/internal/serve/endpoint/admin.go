@@ -83,7 +83,7 @@ func (f *adminFlags) check() error {
 		return errors.New("--drain-delay and --drain-timeout must not be negative")
 	}
 	if len(f.Require) > 0 && f.addr == "" {
-		return errors.New("--require-ready needs --admin, because /readyz is served there")
+		return errors.New("--require-ready requires --admin, because /readyz is served there")
 	}
 	return nil
 }

@@ -35,18 +35,18 @@ func (c *callers) set(name, value string) (known bool, err error) {
 	case "dev":
 		for user := range strings.SplitSeq(value, ",") {
 			if _, err := principal.New("dev", user, ""); err != nil {
-				return true, fmt.Errorf("users must be names with commas between them, such as ada,bob: %w", err)
+				return true, fmt.Errorf("users must be names separated by commas, such as ada,bob: %w", err)
 			}
 			c.users = append(c.users, user)
 		}
 	case "keys":
 		if c.keys != "" {
-			return true, errors.New("duplicate keys; put all keys into one file")
+			return true, errors.New("keys is given twice; put all keys into one file")
 		}
 		c.keys = value
 	case "proxy":
 		if c.header != "" {
-			return true, errors.New("duplicate proxy")
+			return true, errors.New("proxy is given twice")
 		}
 		c.header, err = headerName(value)
 	case "proxy-groups":
@@ -68,7 +68,7 @@ func headerName(name string) (string, error) {
 	if strings.ContainsFunc(name, func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}) || slices.Contains([]string{"Authorization", "Cookie", "Host", "Forwarded", "X-Forwarded-For"}, canonical) {
-		return "", fmt.Errorf("%q must be the header with the name of the user, such as X-Forwarded-User", name)
+		return "", fmt.Errorf("%q must be the name of the header that names the user, such as X-Forwarded-User", name)
 	}
 	return canonical, nil
 }
@@ -83,8 +83,8 @@ func networkOf(text string) (netip.Prefix, error) {
 	case err != nil:
 		return prefix, fmt.Errorf("%q must be an address or a network, such as 10.0.0.7 or 10.0.0.0/24", text)
 	case prefix.Bits() == 0:
-		return prefix, fmt.Errorf("%q contains every address, so every client could name any user; name the addresses "+
-			"of the proxy", text)
+		return prefix, fmt.Errorf("%q contains every address, so any client could claim to be any user; name the "+
+			"addresses of the proxy", text)
 	}
 	if address := prefix.Addr(); address.Is4In6() && prefix.Bits() >= 96 {
 		prefix = netip.PrefixFrom(address.Unmap(), prefix.Bits()-96)

@@ -88,13 +88,13 @@ func (f *Flags) Apply(cmd *cobra.Command) error {
 	return nil
 }
 
-// CheckStdio returns an error if a flag is set that has an effect over HTTP only. Advice says how to correct the
+// CheckStdio returns an error if a flag is set that only works over HTTP. Advice says how to correct the
 // command line.
 func (f *Flags) CheckStdio(cmd *cobra.Command, advice string) error {
 	for _, name := range []string{"addr", "allow-host", "allow-origin", "public-url", "tls-cert", "tls-key", "auth",
 		"store", "key-file", "admin", "drain-delay", "drain-timeout", "require-ready", "limit-calls", "limit-lists"} {
 		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s has an effect over HTTP only; %s", name, advice)
+			return fmt.Errorf("--%s only works over HTTP; %s", name, advice)
 		}
 	}
 	return nil

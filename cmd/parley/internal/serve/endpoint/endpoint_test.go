@@ -142,8 +142,8 @@ func TestKeyFileHasOneKeyPerLine(t *testing.T) {
 	}{
 		{key(32), 1, ""},
 		{key(32) + "\n\n" + key(64) + "\r\n", 2, ""},
-		{"", 0, "has no keys"},
-		{"\n\n", 0, "has no keys"},
+		{"", 0, "contains no keys"},
+		{"\n\n", 0, "contains no keys"},
 		{key(32) + "\n" + key(31) + "\n", 0, "line 2: a key must have at least 32 bytes, got 31"},
 		{"secret!\n", 0, "line 1 must be a key in base64"},
 	} {

@@ -103,7 +103,7 @@ func (f *publicFlags) check(a *AuthFlag) error {
 		return err
 	}
 	if (f.cert == "") != (f.key == "") {
-		return errors.New("--tls-cert and --tls-key belong together; add the other one")
+		return errors.New("--tls-cert and --tls-key must be used together; add the other one")
 	}
 	flag, given := "--public-url ", f.publicURL
 	if given == "" {
@@ -310,7 +310,7 @@ func (f *AuthFlag) Set(word string) error {
 	case has && name == "resource" && f.resource == "":
 		f.resource = value
 	case has && name == "resource":
-		return errors.New("duplicate resource")
+		return errors.New("resource is given twice")
 	case has && name == "scope":
 		f.Scopes = append(f.Scopes, strings.Fields(value)...)
 	case has && name == "client":
@@ -367,7 +367,7 @@ func (f *AuthFlag) check() error {
 	case !f.issued() && (f.dpop || f.tokens.given()):
 		return errors.New("--auth dpop and the settings for tokens require an issuer; add --auth issuer=URL")
 	case len(f.issuers) == 0 && f.LoginSettings != (config.LoginSettings{}):
-		return errors.New("--auth no-resource and assume-pkce are for the logins at an issuer that deviates from the " +
+		return errors.New("--auth no-resource and assume-pkce are for logins at an issuer that deviates from the " +
 			"specification; add --auth issuer=URL, or remove them")
 	}
 	return errors.Join(f.tokens.check(f), f.callers.check(f))

@@ -257,7 +257,7 @@ func TestFlagsOfTheEndpointAreChecked(t *testing.T) {
 		"--allow-host h.example --auth dev":            "--auth dev logs in any user",
 		"--public-url https://h.example --auth dev":    "--auth dev logs in any user",
 		"--auth dev --auth resource=https://h.example": "--auth dev logs in any user",
-		"--tls-cert cert.pem":                          "--tls-cert and --tls-key belong together",
+		"--tls-cert cert.pem":                          "--tls-cert and --tls-key must be used together",
 		"--tls-cert no/cert.pem --tls-key no/key.pem":  "cannot read the certificate: open no/cert.pem",
 	} {
 		_, err := serveWith(t, new(Flags), strings.Fields(flags)...)

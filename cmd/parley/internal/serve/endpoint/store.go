@@ -132,7 +132,7 @@ func readKeys(path string) (keys [][]byte, err error) {
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("file %s has no keys; add one with openssl rand -base64 32 >>%s", path, path)
+		return nil, fmt.Errorf("file %s contains no keys; add one with openssl rand -base64 32 >>%s", path, path)
 	}
 	return keys, nil
 }

@@ -31,7 +31,7 @@ const (
 func (f *tokenFlags) set(name, value string) (known bool, err error) {
 	once := func(field *string) (bool, error) {
 		if *field != "" {
-			return true, errors.New("duplicate " + name)
+			return true, errors.New(name + " is given twice")
 		}
 		*field = value
 		return true, nil
@@ -72,7 +72,7 @@ func (f *tokenFlags) check(a *AuthFlag) error {
 		return errors.New("--auth dev starts an issuer whose tokens need no other setting; remove profile, audience, " +
 			"type, scopes-from and introspect, or name an issuer with --auth issuer=URL")
 	case asks && len(a.issuers) > 1:
-		return errors.New("--auth introspect asks one issuer; remove the other --auth issuer=URL")
+		return errors.New("--auth introspect works with one issuer only; remove the other --auth issuer=URL")
 	case asks && f.types != nil:
 		return errors.New("--auth type is for JSON Web Tokens, which the server verifies itself; remove it, or " +
 			"introspect")

@@ -197,7 +197,7 @@ func TestSettingsOfTokensAreChecked(t *testing.T) {
 		"--auth profile=keycloak":        "add --auth issuer=URL",
 		"--auth dev --auth audience=mcp": "--auth dev starts an issuer whose tokens need no other setting",
 		"--auth dev --auth profile=okta": "--auth dev starts an issuer whose tokens need no other setting",
-		issuer + "--auth issuer=https://b.example --auth introspect=https://b.example/i": "asks one issuer",
+		issuer + "--auth issuer=https://b.example --auth introspect=https://b.example/i": "works with one issuer only",
 		issuer + "--auth introspect=https://b.example/i --auth profile=okta":             "remove --auth profile=okta",
 		issuer + "--auth introspect=https://b.example/i --auth type=JWT":                 "remove it, or introspect",
 		issuer + "--auth introspect=http://b.example/i":                                  "must begin with https://",
@@ -210,7 +210,7 @@ func TestSettingsOfTokensAreChecked(t *testing.T) {
 	}
 	f := new(AuthFlag)
 	must.Do(t, f.Set("profile=okta"))
-	must.CheckFails(t, f.Set("profile=auth0"), "duplicate profile")
+	must.CheckFails(t, f.Set("profile=auth0"), "profile is given twice")
 }
 
 // Clients of Entra request api://ID/NAME, and its tokens have NAME.

@@ -82,7 +82,7 @@ func parse(path string, data []byte) (*File, error) {
 		return nil, fmt.Errorf("cannot read the lock file %s: %w", path, err)
 	}
 	if f.Format != format {
-		return nil, fmt.Errorf("lock file %s must have the format %d, not %d; create it again with parley lock", path,
+		return nil, fmt.Errorf("lock file %s must be in format %d, not %d; create it again with parley lock", path,
 			format,
 			f.Format)
 	}

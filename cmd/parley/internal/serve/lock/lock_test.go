@@ -175,11 +175,11 @@ func TestFilesThatAreNotValidAreErrors(t *testing.T) {
 	_, text := saved(t, f)
 	for name, content := range map[string]string{
 		"cannot read the lock file":         text[:40],
-		"must have the format 1, not 2":     strings.Replace(text, `"format": 1`, `"format": 2`, 1),
+		"must be in format 1, not 2":        strings.Replace(text, `"format": 1`, `"format": 2`, 1),
 		"does not match its definition":     strings.Replace(text, `"object"`, `"array"`, 1),
 		`digest of tool "read"`:             `{"format":1,"servers":{"files":{"tools":{"read":null}}}}`,
 		`server "files": must be an object`: `{"format":1,"servers":{"files":null}}`,
-		"must have the format 1, not 0":     `{}`,
+		"must be in format 1, not 0":        `{}`,
 	} {
 		path := filepath.Join(t.TempDir(), lock.Name)
 		must.Do(t, os.WriteFile(path, []byte(content), 0o600))

@@ -130,9 +130,9 @@ func (c *HookClient) Request(ctx context.Context, h *Hook, r *host.Request) erro
 	case err != nil:
 		return err
 	case a.Result != nil:
-		return errors.New("the hook answers a request with a result")
+		return errors.New("the hook answered a request with a result")
 	case a.Arguments != nil && r.Arguments == nil:
-		return errors.New("the hook answers with arguments, but the request has none")
+		return errors.New("the hook answered with arguments, but the request has none")
 	case a.Arguments != nil:
 		r.Arguments = a.Arguments
 	}
@@ -150,7 +150,7 @@ func (c *HookClient) Response(ctx context.Context, h *Hook, r *host.Request, res
 	case err != nil:
 		return nil, err
 	case a.Arguments != nil:
-		return nil, errors.New("the hook answers a result with arguments")
+		return nil, errors.New("the hook answered a result with arguments")
 	case a.Result != nil:
 		return a.Result, nil
 	}
@@ -205,7 +205,7 @@ func read(response *http.Response, from string) (*answer, error) {
 		return &answer{Action: "allow"}, nil
 	case http.StatusOK:
 	default:
-		return nil, fmt.Errorf("the hook at %s has answered with the status %d; it must be 200 or 204", from,
+		return nil, fmt.Errorf("the hook at %s answered with status %d; it must be 200 or 204", from,
 			response.StatusCode)
 	}
 	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil ||

@@ -98,7 +98,7 @@ func TestHookThatDoesNotAnswerWellRejects(t *testing.T) {
 		f    http.HandlerFunc
 		want string
 	}{
-		"status":         {respond(500, "application/json", `{"action":"allow"}`), "with the status 500"},
+		"status":         {respond(500, "application/json", `{"action":"allow"}`), "with status 500"},
 		"type":           {respond(200, "text/plain", `{"action":"allow"}`), "content type application/json"},
 		"no JSON":        {respond(200, "application/json", `allow`), "is invalid"},
 		"duplicate name": {respond(200, "application/json", `{"action":"deny","action":"allow"}`), "is invalid"},
@@ -109,7 +109,7 @@ func TestHookThatDoesNotAnswerWellRejects(t *testing.T) {
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			followed = followed || r.URL.Path == "/other"
 			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
-		}, "with the status 307"},
+		}, "with status 307"},
 		"closed": {func(http.ResponseWriter, *http.Request) {
 			panic(http.ErrAbortHandler)
 		}, "cannot call the hook at 127.0.0.1"},

@@ -146,7 +146,7 @@ func TestInputsAreAskedFor(t *testing.T) {
 	}
 	unknown := parse(t, "f", `{"servers": {"a": {"command": "${input:none}"}}}`)
 	if _, err := unknown.Servers[0].Target(values); err == nil ||
-		err.Error() != `command: input "none" is not in the inputs of the file` {
+		err.Error() != `command: input "none" is not defined in the file's inputs` {
 		t.Error(err)
 	}
 }
@@ -308,8 +308,8 @@ func TestHeadersOfCallersAreRead(t *testing.T) {
 	const headers = `, "callerHeaders": {"X-Key": "X-Key: ${value}"}`
 	const url = `"url": "https://mcp.example"`
 	for server, want := range map[string]string{
-		`"command": "program"` + headers:                           "callerHeaders requires a url: a program receives",
-		url + `, "sharing": "everyone"` + headers:                  `sharing is not "everyone"`,
+		`"command": "program"` + headers:                           "callerHeaders requires a url, because a program receives",
+		url + `, "sharing": "everyone"` + headers:                  `cannot be combined with sharing "everyone"`,
 		url + `, "credentials": {"type": "callerLogin"}` + headers: "both credentials and callerHeaders",
 		url + `, "callerHeaders": {"Cookie": "X-Key: ${value}"}`:   "Cookie must not be passed on",
 	} {
@@ -349,7 +349,7 @@ func TestInvalidCredentialsAreReported(t *testing.T) {
 			`"credentials": {"type": "enterprise", "issuer": "https://a"}}`: `must have issuer, serverClientId and ` +
 			`serverClientSecret`,
 		`{` + url +
-			`"sharing": "everyone", "credentials": {"type": "callerLogin"}}`: `sharing is not "everyone"`,
+			`"sharing": "everyone", "credentials": {"type": "callerLogin"}}`: `cannot be combined with sharing "everyone"`,
 		`{` + url +
 			`"credentials": {"type": "callerLogin", "networks": ["10.0.0.1"]}}`: `"10.0.0.1" must be a network`,
 		`{` + url +

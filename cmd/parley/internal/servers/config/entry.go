@@ -153,7 +153,7 @@ func (d *document) server(m member, dollars bool) (*Server, error) {
 	}
 	err := s.check(e.kind)
 	if err != nil && e.source == "extension" {
-		err = errors.New("is part of an extension of the editor; parley cannot start it")
+		err = errors.New("belongs to an extension of the editor, so parley cannot start it")
 	}
 	if err == nil {
 		err = s.Settings().Check()
@@ -207,7 +207,7 @@ func (s *Server) check(kind string) error {
 			return errors.New("credentials require a url")
 		}
 		if s.Sharing == host.SharingEveryone {
-			return errors.New("credentials of callers require that sharing is not \"everyone\"")
+			return errors.New("credentials of callers cannot be combined with sharing \"everyone\"")
 		}
 		if err := s.Credentials.check(); err != nil {
 			return err
@@ -218,7 +218,7 @@ func (s *Server) check(kind string) error {
 	}
 	if u, err := url.Parse(s.URL); s.URL != "" && !strings.Contains(s.URL, "${") &&
 		(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return errors.New("the url must begin with http:// or https:// and have a host")
+		return errors.New("the url must begin with http:// or https:// and contain a host")
 	}
 	if kind == "" {
 		return nil
@@ -245,11 +245,12 @@ func (s *Server) checkCallerHeaders() error {
 		return errors.New("callerHeaders has no effect in the file of another program; add the server to your own " +
 			"configuration")
 	case s.URL == "":
-		return errors.New("callerHeaders requires a url: a program receives no headers, but env can have a key for all")
+		return errors.New("callerHeaders requires a url, because a program receives no headers; use env for a key " +
+			"that all callers share")
 	case s.Credentials != nil:
 		return errors.New("must not have both credentials and callerHeaders")
 	case s.Sharing == host.SharingEveryone:
-		return errors.New("callerHeaders requires that sharing is not \"everyone\"")
+		return errors.New("callerHeaders cannot be combined with sharing \"everyone\"")
 	}
 	return nil
 }

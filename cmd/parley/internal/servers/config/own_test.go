@@ -325,8 +325,8 @@ func TestFilesOfOtherProgramsLoad(t *testing.T) {
 			"older older-command three A=1",
 			"remote https://remote.example.com/mcp Authorization=Bearer ${TOKEN}",
 			"off disabled off",
-			`problem: mcp-server-postgres: zed-settings.json:20: server "mcp-server-postgres": is part of an ` +
-				`extension of the editor; parley cannot start it`,
+			`problem: mcp-server-postgres: zed-settings.json:20: server "mcp-server-postgres": belongs to an ` +
+				`extension of the editor, so parley cannot start it`,
 			`warning: zed-settings.json:13: server "older": settings has no effect`,
 			`warning: zed-settings.json:20: server "mcp-server-postgres": settings has no effect`,
 		},

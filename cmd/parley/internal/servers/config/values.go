@@ -87,8 +87,8 @@ func (e *expansion) text(member, text string) string {
 	}
 	if reference := ownReference.FindString(text); reference != "" && e.server.foreign {
 		e.fail(member,
-			fmt.Errorf("%s has no value in the file of another program; add the server to your own configuration",
-				reference))
+			fmt.Errorf("%s is not resolved in a configuration file of another program; add the server to your own "+
+				"configuration", reference))
 		return ""
 	}
 	value, err := e.values.expand(text, e.server)
@@ -320,7 +320,7 @@ func (v *Values) env(name string) (string, error) {
 func (v *Values) input(id string, of *Server) (string, error) {
 	in := of.inputs[id]
 	if in == nil {
-		return "", fmt.Errorf("input %q is not in the inputs of the file", id)
+		return "", fmt.Errorf("input %q is not defined in the file's inputs", id)
 	}
 	if v.Input == nil {
 		return "", fmt.Errorf("input %q has no value", id)

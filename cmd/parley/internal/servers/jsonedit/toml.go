@@ -100,7 +100,7 @@ func descend(object *hujson.Object, path []string, at int) (*hujson.Object, erro
 		}
 		next, ok := object.Members[i].Value.Value.(*hujson.Object)
 		if !ok {
-			return nil, fmt.Errorf("%s is no table", strings.Join(path, "."))
+			return nil, fmt.Errorf("%s is not a table", strings.Join(path, "."))
 		}
 		object = next
 	}

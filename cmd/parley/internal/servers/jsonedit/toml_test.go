@@ -125,7 +125,7 @@ h = 2
 		`"e":{"f":-1000}},"g":{"0":{"h":1},"1":{"h":2}}}`)
 	for content, want := range map[string]string{
 		"a = 1\na = 2":   "line 2: a is defined twice",
-		"a = 1\n[a.b]\n": "line 2: a.b is no table",
+		"a = 1\n[a.b]\n": "line 2: a.b is not a table",
 		"a = ":           "",
 	} {
 		must.CheckFails(t, must.Err(ParseTOML([]byte(content))), want, content)

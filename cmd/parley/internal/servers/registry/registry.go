@@ -157,7 +157,7 @@ func (c *Client) Get(ctx context.Context, name, version string) (*Entry, error) 
 	e := new(Entry)
 	err := c.get(ctx, "/v0.1/servers/"+url.PathEscape(name)+"/versions/"+url.PathEscape(version), e)
 	if err == nil && e.Server.Name != name {
-		err = fmt.Errorf("the registry has sent the server %q instead of %q", e.Server.Name, name)
+		err = fmt.Errorf("the registry sent the server %q instead of %q", e.Server.Name, name)
 	}
 	return e, err
 }

@@ -59,7 +59,7 @@ func Load(path string, logger *slog.Logger) (*Mock, error) {
 	}
 	m, err := fromRecording(h, entries, logger)
 	if err != nil {
-		return nil, fmt.Errorf("cannot mock the server of the recording %s: %w", path, err)
+		return nil, fmt.Errorf("cannot mock the server in the recording %s: %w", path, err)
 	}
 	return m, nil
 }
@@ -214,7 +214,7 @@ func (m *Mock) unknown(c *call.Call, err error) error {
 		wire.Code != jsonrpc.CodeInvalidParams && wire.Code != mcp.CodeResourceNotFound {
 		return err
 	}
-	m.logger.Warn("a request names something unknown", "request", c.Method(), "name", c.Name())
+	m.logger.Warn("unknown name in a request", "request", c.Method(), "name", c.Name())
 	for subject := range m.unlisted {
 		if name, ok := strings.CutPrefix(subject, c.Method()+" "); ok {
 			known = append(slices.Clip(known), name)
@@ -265,7 +265,7 @@ func (m *Mock) choose(ctx context.Context, s *script, arguments map[string]json.
 	next := func(context.Context, string) (int, error) {
 		i, err := s.next(arguments)
 		if err != nil {
-			m.logger.Warn("no response to a request", "request", s.subject, "arguments", describe(arguments))
+			m.logger.Warn("no response matches the request", "request", s.subject, "arguments", describe(arguments))
 		}
 		return i, err
 	}

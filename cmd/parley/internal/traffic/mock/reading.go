@@ -69,7 +69,7 @@ func read(entries []recording.Entry) (*reading, error) {
 	for i := range entries {
 		e := &entries[i]
 		if e.Peer != entries[0].Peer {
-			return nil, fmt.Errorf("line %d: the recording has several servers, %q and %q; record one", e.Line,
+			return nil, fmt.Errorf("line %d: the recording contains several servers, %q and %q; record one", e.Line,
 				entries[0].Peer, e.Peer)
 		}
 		if e.Request != nil {
@@ -80,7 +80,7 @@ func read(entries []recording.Entry) (*reading, error) {
 		}
 	}
 	if !r.about && !slices.ContainsFunc(r.calls, func(c *recordedCall) bool { return c.answered }) {
-		return nil, errors.New("the recording has no response of a server")
+		return nil, errors.New("the recording contains no response of a server")
 	}
 	return r, nil
 }

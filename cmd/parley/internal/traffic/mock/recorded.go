@@ -76,10 +76,10 @@ func fromRecording(h recording.Header, entries []recording.Entry, logger *slog.L
 // pollInterval is the time between the polls of a task.
 const pollInterval = 100 * time.Millisecond
 
-// warn logs that a part of the recording has no effect.
+// warn logs that ignoring a part of the recording.
 func (m *Mock) warn(err error) {
 	if err != nil {
-		m.logger.Warn("a part of the recording has no effect", "error", err)
+		m.logger.Warn("ignoring a part of the recording", "error", err)
 	}
 }
 

@@ -302,8 +302,8 @@ func TestUnknownNamesAreErrorsThatNameTheOthers(t *testing.T) {
 
 func TestInvalidRecordingsAreErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		``: "the recording has no response of a server",
-		`>{"jsonrpc":"2.0","id":1,"method":"tools/list"}`: "the recording has no response of a server",
+		``: "the recording contains no response of a server",
+		`>{"jsonrpc":"2.0","id":1,"method":"tools/list"}`: "the recording contains no response of a server",
 	} {
 		h, entries, err := recording.ReadAll(bytes.NewReader(lines(text)))
 		if err == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoHTTP means that a recording has no HTTP traffic, which is all that a HAR file can contain.
-var ErrNoHTTP = errors.New("the recording has no HTTP traffic")
+var ErrNoHTTP = errors.New("the recording contains no HTTP traffic")
 
 // WriteHAR writes the HTTP traffic of a recording as a HTTP Archive (HAR 1.2), which browsers and other tools
 // read. The events of an event stream become the text of its response.

@@ -142,7 +142,7 @@ func (r *reader) header() (h Header, err error) {
 		return h, errors.New("line 1: not a recording: the first line must be an object with parleyRecording")
 	case h.Version > Version:
 		return h,
-			fmt.Errorf("line 1: the recording has version %d, and this program reads versions up to %d; use a newer "+
+			fmt.Errorf("line 1: the recording has version %d, but this program reads versions up to %d; use a newer "+
 				"parley", h.Version, Version)
 	}
 	return h, nil

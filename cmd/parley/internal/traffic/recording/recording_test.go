@@ -87,7 +87,7 @@ func TestInvalidRecordingsAreRejectedWithTheirLine(t *testing.T) {
 		"":                  "the recording is empty",
 		`{"mcpServers":{}}`: "line 1: not a recording: the first line must be an object with parleyRecording",
 		"tools:\n- a":       "line 1: not a recording",
-		`{"parleyRecording":2}`: "line 1: the recording has version 2, and this program reads versions up to 1; " +
+		`{"parleyRecording":2}`: "line 1: the recording has version 2, but this program reads versions up to 1; " +
 			"use a newer parley",
 		header + "\n{":                             "line 3: ",
 		header + `{"from":"host"}`:                 `line 2: from must be "client" or "server", not "host"`,
