@@ -91,7 +91,7 @@ func TestACalledToolServesTheCall(t *testing.T) {
 		`{"nam":"greet"}`:                              "invalid arguments: ",
 		`{"name":"hidden","arguments":{"name":"Ada"}}`: `unknown tool: "hidden"`,
 		`{"name":"do","arguments":{"name":"greet"}}`:   "cannot call itself",
-		`{"name":"unfit"}`:                             "does not fit its output schema",
+		`{"name":"unfit"}`:                             "does not match its output schema",
 	} {
 		got := do(arguments)
 		if !strings.Contains(got.text, want) || got.failed == strings.HasPrefix(want, "Hello") {

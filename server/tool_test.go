@@ -296,7 +296,7 @@ func TestResultsMustMatchTheOutputSchema(t *testing.T) {
 			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) { return result, nil }))
 	}
 	l := connectLine(t, &s)
-	const failed = "the tool failed: its result does not fit its output schema"
+	const failed = "the tool failed: its result does not match its output schema"
 	for name, want := range map[string]called{
 		"fits": {structured: `{"n":1}`}, "unfit": {text: failed, failed: true}, "absent": {text: failed, failed: true},
 		"no_JSON": {text: failed, failed: true}, "an_error": {text: "out of n", failed: true},

@@ -164,7 +164,7 @@ var quoted = []struct {
 	{"tools", `got unknown property "more"`, fails(addSearch, calls("search",
 		map[string]any{"words": []string{"tea"}, "more": 1}))},
 
-	{"results", "the tool failed: its result does not fit its output schema", fails(addMismatch, calls("t", nil))},
+	{"results", "the tool failed: its result does not match its output schema", fails(addMismatch, calls("t", nil))},
 	{"results", "value/a: expected a value, got nothing; it is required", fails(addMismatch, calls("t", nil))},
 	{"results", "the tool returned no result", fails(func(s *server.Server) {
 		server.AddTool(s, mcp.Tool{Name: "t"}, func(context.Context, struct{}) (*file, error) { return nil, nil })
