@@ -48,7 +48,8 @@ test: ## Run the tests: 8 minutes on two cores once everything is installed and 
 	@# The package that takes longest begins first. Many tests wait for processes, so more of them run at once than cores.
 	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration -p=3 -parallel=6 -timeout=20m ./cmd/parley \
 		$$(grep -v -e /internal/house$$ -e /faults$$ <<<"$(WORK)")
-	$(call leg,outside) env GOWORK=off $(GO) -C examples/owngateway vet ./... # like a program in another repository
+	@# like a program in another repository
+	$(call leg,outside) env GOWORK=off bash -c '$(GO) -C examples/owngateway vet ./... && $(GO) -C examples/owngateway test ./...'
 	$(call leg,allocations) $(GO) test ./bench # the race detector changes the allocation counts
 	$(call leg,browser) $(MAKE) --no-print-directory test-browser
 	$(call leg,conformance) $(MAKE) --no-print-directory conformance FLAGS='-race -leg server-all -leg client-all'

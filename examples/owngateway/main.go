@@ -1,12 +1,12 @@
-// Command owngateway is a gateway of its own: it presents the servers of each user as one server, with the public API
-// of Parley and without its package gateway. It is a module of its own, like a program in another repository.
+// Command owngateway is a gateway of its own: it presents several servers as one, with the public API of Parley and
+// without its package gateway. It is a module of its own, like a program in another repository.
 //
-// A file has the users: the programs that run for each of them. A user has tools only of these programs, each of which
-// runs for this user alone. A policy decides which tools may be called, and which only after the user has agreed. What
-// the programs ask, report and log reaches the user who calls them.
+// A file lists the servers. One host runs them all. Each user has a process or a session of their own of every server
+// that is not shared, and a server can be for some users only. A policy decides which tools may be called, and which
+// only after the user has agreed. What a server asks, reports and logs reaches the user whose call it serves.
 //
 //	parley key add ada --file keys.json
-//	go run ./examples/owngateway -keys keys.json -users users.json -http 127.0.0.1:8080
+//	go run ./examples/owngateway -keys keys.json -servers servers.json -http 127.0.0.1:8080
 package main
 
 import (
@@ -17,9 +17,8 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"sync"
+	"slices"
 	"syscall"
-	"time"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
@@ -29,146 +28,106 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
+// entry is a server in the file, by its name: {"notes": {"command": ["./notes"]}}.
+type entry struct {
+	Command []string `json:"command"`
+	URL     string   `json:"url"`
+	Shared  bool     `json:"shared"` // all users share one connection
+	Users   []string `json:"users"`  // who has the server; empty: everybody
+}
+
+func (e *entry) config(name string) host.ServerConfig {
+	c := host.ServerConfig{Name: name, Target: client.URL(e.URL), Sharing: host.SharingUser}
+	if len(e.Command) > 0 {
+		c.Target = client.Command(e.Command[0], e.Command[1:]...)
+	}
+	if e.Shared {
+		c.Sharing = host.SharingEveryone
+	}
+	return c
+}
+
 // policy allows what only reads, and asks the user about the rest.
 var policy = host.Rules{Version: "1", Default: host.Ask, Rules: []host.Rule{
 	{Tool: "delete_*", Action: host.Deny, Reason: "nothing is deleted here"},
 	{Tool: "read_*", Action: host.Allow},
-	{Tool: "list_*", Action: host.Allow},
 	{Method: mcp.MethodElicit, Action: host.Allow}, // the user sees the question
 }}
 
-// Gateway has a host for each user. Its hosts run until it is closed.
-type Gateway struct {
-	Servers func(user principal.Principal) []host.ServerConfig
-
-	mu    sync.Mutex
-	users map[principal.Principal]*user
+// gateway presents the servers of a host as the tools of one server.
+type gateway struct {
+	server server.Server
+	host   host.Host
+	users  map[string][]string // who has a server; empty: everybody
 }
 
-// user is what one user has: the host of their servers, and a catalog of the tools of these servers.
-type user struct {
-	host    *host.Host
-	catalog server.Catalog
-	listed  *server.ListFilter // without what the policy denies whatever the arguments are
-	follow  sync.WaitGroup
-
-	mu    sync.Mutex
-	known map[string]host.ServerStatus // what catalog has, by server
+func newGateway(servers map[string]*entry) *gateway {
+	g := &gateway{host: host.Host{Policy: policy, Approve: approve, Callers: true}, users: make(map[string][]string)}
+	for name, e := range servers {
+		g.host.Servers = append(g.host.Servers, e.config(name))
+		g.users[name] = e.Users
+	}
+	return g
 }
 
-// Catalogs is server.Server.Catalogs: the catalog of the caller. Servers that need longer than five seconds to start
-// come later: the clients are notified then.
-func (g *Gateway) Catalogs(ctx context.Context) ([]*server.Catalog, error) {
-	u, err := g.of(server.PrincipalOf(ctx))
-	if err != nil {
-		return nil, err
-	}
-	waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	_ = u.host.WaitReady(waiting)
-	for _, status := range u.host.Status() {
-		u.update(status)
-	}
-	return []*server.Catalog{&u.catalog}, nil
-}
-
-// of returns what a user has. The servers of the user start with the first request.
-func (g *Gateway) of(who principal.Principal) (*user, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if u, ok := g.users[who]; ok {
-		return u, nil
-	}
-	u := &user{known: make(map[string]host.ServerStatus),
-		host: &host.Host{Servers: g.Servers(who), Policy: policy, Approve: approve, Dialer: dialer}}
-	u.listed = &server.ListFilter{Hides: func(who principal.Principal, _ string) func(request any) bool {
-		hides := u.host.Hides(who)
-		if hides == nil {
-			return nil
+// follow keeps the tools of the server equal to those of the host, until ctx ends. Clients are notified of changes.
+func (g *gateway) follow(ctx context.Context) {
+	known := make(map[string][]host.Tool)
+	for status := range g.host.Watch(ctx) {
+		if status.State != host.Removed && status.Revision == "" {
+			continue // not ready yet; a server that is down keeps its tools
 		}
-		return func(request any) bool { return hides(request.(*host.Request)) }
-	}}
-	if err := u.host.Start(); err != nil {
-		return nil, err
-	}
-	if g.users == nil {
-		g.users = make(map[principal.Principal]*user)
-	}
-	g.users[who] = u
-	u.follow.Go(func() {
-		for status := range u.host.Watch(context.Background()) { // until the host is closed
-			u.update(status)
+		for _, tool := range known[status.Name] {
+			g.server.RemoveTool(tool.Name)
 		}
-	})
-	return u, nil
-}
-
-// Close ends the hosts.
-func (g *Gateway) Close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, u := range g.users {
-		u.host.Close()
-		u.follow.Wait()
-	}
-}
-
-// update makes the catalog match the list of a server.
-func (u *user) update(status host.ServerStatus) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	before := u.known[status.Name]
-	if status.State != host.Removed && (status.Version <= before.Version || status.Revision == "") {
-		return // known, or not ready yet: a server that is down keeps its tools
-	}
-	u.known[status.Name] = status
-	for _, tool := range before.Tools {
-		u.catalog.RemoveTool(tool.Name)
-	}
-	for _, tool := range status.Tools {
-		if err := u.add(tool); err != nil {
-			log.Printf("tool %s: %v", tool.Name, err)
+		known[status.Name] = status.Tools
+		for _, tool := range status.Tools {
+			if err := g.add(tool); err != nil {
+				log.Printf("tool %s: %v", tool.Name, err)
+			}
 		}
 	}
 }
 
-// add adds a tool. A call that waits for the user must not begin again with the answer, so it is parked.
-func (u *user) add(tool host.Tool) error {
+// add adds a tool for its users, unless the policy denies them the tool whatever its arguments are. A call that waits
+// for the user must not begin again with the answer, so it is parked.
+func (g *gateway) add(tool host.Tool) error {
 	merged := tool.Definition
 	merged.Name = tool.Name
 	request := &host.Request{Method: mcp.MethodCallTool, Kind: host.KindTool, Server: tool.Server,
 		Name: tool.Definition.Name, Tool: &tool.Definition}
-	return u.catalog.RegisterTool(merged, func(ctx context.Context, in json.RawMessage) (*mcp.CallToolResult, error) {
+	visible := func(who principal.Principal, _ string) bool {
+		users, hides := g.users[tool.Server], g.host.Hides(who)
+		return (len(users) == 0 || slices.Contains(users, who.Subject())) && (hides == nil || !hides(request))
+	}
+	return g.server.RegisterTool(merged, func(ctx context.Context, in json.RawMessage) (*mcp.CallToolResult, error) {
 		progress := client.WithProgress(func(done, total float64, text string) {
 			_ = server.Progress(ctx, done, total, text)
 		})
-		return u.host.Call(ctx, tool.Name, in, progress, client.WithUndecodedText(),
+		return g.host.Call(host.WithCaller(ctx, callerOf(ctx)), tool.Name, in, progress, client.WithUndecodedText(),
 			client.WithLogLevel(server.LogLevel(ctx)))
-	}, server.Forwarded(nil), server.Parked(), server.Listed(u.listed, request))
+	}, server.Forwarded(nil), server.Parked(), server.VisibleTo(visible))
 }
 
-// ask passes the questions of servers to the client whose call they serve.
-func ask[Question, Answer any](method string) func(context.Context, *Question) (*Answer, error) {
-	return func(ctx context.Context, question *Question) (*Answer, error) {
-		params, err := json.Marshal(question)
-		if err != nil {
-			return nil, err
-		}
-		raw, err := server.RequestInput(ctx, method, params)
-		if err != nil {
-			return nil, err
-		}
-		answer := new(Answer)
-		return answer, json.Unmarshal(raw, answer)
+// callerOf returns on whose behalf a server works, and who answers its questions: the client that has sent the call.
+func callerOf(ctx context.Context) *host.Caller {
+	c := &host.Caller{Session: server.SessionOf(ctx).ID(), Auth: auth.FromContext(ctx),
+		Log: func(ctx context.Context, m mcp.LoggingMessageParams) { _ = server.Log(ctx, m) }}
+	if can := server.InputCapabilities(ctx); can.Elicitation.SupportsForm() {
+		c.Elicit = ask
 	}
+	return c
 }
 
-// dialer passes on what servers ask and log, in the call that is in flight. With one host for several users, each call
-// would have a host.Caller with these functions instead.
-var dialer = client.Dialer{
-	Elicit: ask[mcp.ElicitParams, mcp.ElicitResult](mcp.MethodElicit),
-	Sample: ask[mcp.CreateMessageParams, mcp.CreateMessageResult](mcp.MethodCreateMessage),
-	OnLog:  func(ctx context.Context, m mcp.LoggingMessageParams) { _ = server.Log(ctx, m) },
+// ask passes a question of a server to the client whose call it serves.
+func ask(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	params, _ := json.Marshal(form) // never fails: the server has sent it as JSON
+	raw, err := server.RequestInput(ctx, mcp.MethodElicit, params)
+	if err != nil {
+		return nil, err
+	}
+	answer := new(mcp.ElicitResult)
+	return answer, json.Unmarshal(raw, answer)
 }
 
 // approve asks the user who calls a tool whether to call it.
@@ -182,33 +141,26 @@ func approve(ctx context.Context, a *host.Approval) (bool, error) {
 	return answer.Approve, err
 }
 
-// programs are the programs of each user: commands with arguments, by the name of the server.
-type programs map[string]map[string][]string
-
-func (p programs) of(who principal.Principal) (servers []host.ServerConfig) {
-	for name, command := range p[who.Subject()] {
-		servers = append(servers, host.ServerConfig{Name: name, Target: client.Command(command[0], command[1:]...)})
-	}
-	return servers
-}
-
 func main() {
 	keys := flag.String("keys", "keys.json", "the file with the digests of the API keys")
-	users := flag.String("users", "users.json", `the programs of each user: {"ada": {"notes": ["./notes", "-dir", "ada"]}}`)
+	file := flag.String("servers", "servers.json", `the servers: {"notes": {"command": ["./notes"]}}`)
 	address := flag.String("http", "127.0.0.1:8080", "the address to serve on")
 	flag.Parse()
-	content, err := os.ReadFile(*users)
-	var all programs
-	if err = errors.Join(err, json.Unmarshal(content, &all)); err != nil {
+	content, err := os.ReadFile(*file)
+	var servers map[string]*entry
+	if err = errors.Join(err, json.Unmarshal(content, &servers)); err != nil {
+		log.Fatal(err)
+	}
+	g := newGateway(servers)
+	if err := g.host.Start(); err != nil {
 		log.Fatal(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	g := &Gateway{Servers: all.of}
-	defer g.Close()
-	s := &server.Server{Name: "owngateway", Version: "1.0.0", Catalogs: g.Catalogs,
-		Auth: &auth.ProtectedResource{Verifier: &auth.Keys{File: *keys}}}
-	if err := s.ListenAndServe(ctx, *address); err != nil {
+	go g.follow(ctx)
+	g.server.Name, g.server.Auth = "owngateway", &auth.ProtectedResource{Verifier: &auth.Keys{File: *keys}}
+	if err := g.server.ListenAndServe(ctx, *address); err != nil {
 		log.Print(err)
 	}
+	_ = g.host.Close() // ends the processes of the servers
 }

@@ -2,144 +2,232 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
-	"github.com/parley-mcp/parley/transport"
 )
 
-// notes returns a server for one user, whose tools must not be called twice.
-func notes(t *testing.T, user string, r mcp.Revision) host.ServerConfig {
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "notes" {
+		server.Main(notes())
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// notes is a program that keeps a note in memory.
+func notes() *server.Server {
 	s := &server.Server{Name: "notes"}
 	type none struct{}
-	server.AddTool(s, mcp.Tool{Name: "read_note"}, func(context.Context, none) (string, error) {
-		return "the note of " + user, nil
+	var mu sync.Mutex
+	note := "empty"
+	server.AddTool(s, mcp.Tool{Name: "read_note"}, func(ctx context.Context, _ none) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return note, server.Progress(ctx, 1, 1, note)
 	})
 	server.AddTool(s, mcp.Tool{Name: "delete_note"}, func(context.Context, none) (string, error) {
 		return "deleted", nil
 	})
-	var renamed atomic.Int32
-	server.AddTool(s, mcp.Tool{Name: "rename_note"}, func(ctx context.Context, _ none) (string, error) {
-		if renamed.Add(1) > 1 && !r.Modern() { // a question of 2026-07-28 makes the handler run again
-			t.Errorf("the note of %s is renamed twice", user)
+	server.AddTool(s, mcp.Tool{Name: "write_note"}, func(ctx context.Context, _ none) (string, error) {
+		answer, err := server.Elicit[struct{ Text string }](ctx, "Which text?")
+		if err != nil {
+			return "", err
 		}
-		if err := server.Progress(ctx, 1, 2, ""); err != nil {
-			t.Error(err)
+		message := mcp.LoggingMessageParams{Level: mcp.LevelInfo, Data: fmt.Appendf(nil, "%q", answer.Text)}
+		if err := server.Log(ctx, message); err != nil {
+			return "", err
 		}
-		if err := server.Log(ctx, mcp.LoggingMessageParams{Level: mcp.LevelInfo, Data: []byte(`"` + user + `"`)}); err != nil {
-			t.Error(err)
-		}
-		answer, err := server.Elicit[struct{ Name string }](ctx, "Which name?")
-		return "renamed to " + answer.Name, err
+		mu.Lock()
+		defer mu.Unlock()
+		note = answer.Text
+		return "written", nil
 	})
-	near, far := transport.Pipe()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.ServeConn(ctx, far)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	return host.ServerConfig{Name: "notes", Target: client.Conn(near), Revision: r}
+	return s
 }
 
-// Each user has the tools of their own servers, without those that the policy denies, and is asked about their own
-// calls, in every revision that has questions.
-func TestEachUserHasServersOfTheirOwn(t *testing.T) {
-	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
-		for _, theirs := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
-			t.Run(string(r)+" to "+string(theirs), func(t *testing.T) {
-				var keys auth.Keys
-				tokens := make(map[string]string)
-				for _, name := range []string{"ada", "bob"} {
-					tokens[name] = auth.NewKey()
-					keys.List = append(keys.List, auth.Key{User: name, SHA256: auth.HashKey(tokens[name])})
-				}
-				g := &Gateway{Servers: func(who principal.Principal) []host.ServerConfig {
-					return []host.ServerConfig{notes(t, who.Subject(), theirs)}
-				}}
-				t.Cleanup(g.Close)
-				s := &server.Server{Name: "owngateway", Catalogs: g.Catalogs,
-					Auth: &auth.ProtectedResource{Verifier: &keys}}
-				endpoint := httptest.NewServer(s)
-				t.Cleanup(func() {
-					_ = s.Shutdown(context.Background())
-					endpoint.Close()
-				})
-				for name, token := range tokens {
-					use(t, name, r, &client.HTTPTarget{URL: endpoint.URL,
-						Header: http.Header{"Authorization": {"Bearer " + token}}})
-				}
-			})
-		}
+// user is a user with a client of a revision.
+type user struct {
+	*client.Client
+	name string
+
+	mu       sync.Mutex
+	received []string      // questions, log messages and progress
+	more     chan struct{} // capacity 1: received is longer
+}
+
+func (u *user) receive(text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.received = append(u.received, text)
+	select {
+	case u.more <- struct{}{}:
+	default:
 	}
 }
 
-func use(t *testing.T, name string, r mcp.Revision, target client.Target) {
-	var asked []string
-	messages := make(chan string, 10)
-	d := client.Dialer{Revision: r, OnLog: func(_ context.Context, m mcp.LoggingMessageParams) {
-		messages <- "logs " + string(m.Data)
-	}, Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-		asked = append(asked, form.Message)
-		if strings.Contains(form.Message, "Which name?") {
-			return mcp.AcceptElicit(map[string]string{"Name": name})
+// receives checks that u has received texts with these beginnings since the last time, and nothing of others. The
+// messages of a call can arrive after its result.
+func (u *user) receives(t *testing.T, want ...string) {
+	t.Helper()
+	for timeout := time.After(10 * time.Second); ; {
+		u.mu.Lock()
+		missing := slices.DeleteFunc(slices.Clone(want), func(w string) bool {
+			return slices.ContainsFunc(u.received, func(text string) bool { return strings.Contains(text, w) })
+		})
+		got := u.received
+		if len(missing) == 0 {
+			u.received = nil
 		}
-		return mcp.AcceptElicit(map[string]bool{"approve": true})
-	}}
-	c, err := d.Dial(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
+		u.mu.Unlock()
+		if len(missing) > 0 {
+			select {
+			case <-u.more:
+				continue
+			case <-timeout:
+				t.Errorf("%s receives %q, and not %q", u.name, got, missing)
+			}
+		}
+		if len(want) == 0 && len(got) > 0 {
+			t.Errorf("%s receives %q", u.name, got)
+		}
+		for _, text := range got {
+			if strings.Contains(text, "the note of") && !strings.Contains(text, u.name) {
+				t.Errorf("%s receives %q", u.name, text)
+			}
+		}
+		return
 	}
-	defer c.Close()
-	var tools []string
-	for tool, err := range c.Tools(t.Context()) {
+}
+
+func (u *user) call(t *testing.T, tool, want string) {
+	t.Helper()
+	got, err := client.CallTool[string](t.Context(), u.Client, tool, nil, client.WithLogLevel(mcp.LevelInfo),
+		client.WithProgress(func(_, _ float64, text string) { u.receive("progress " + text) }))
+	if err != nil || got != want {
+		t.Errorf("%s calls %s: %q, %v, want %q", u.name, tool, got, err, want)
+	}
+}
+
+func (u *user) tools(t *testing.T) (names []string) {
+	t.Helper()
+	for tool, err := range u.Tools(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tools = append(tools, tool.Name)
+		names = append(names, tool.Name)
 	}
-	if !slices.Equal(tools, []string{"notes__read_note", "notes__rename_note"}) {
-		t.Errorf("%s has the tools %q", name, tools)
+	return names
+}
+
+// start starts a gateway for two users with servers of a revision, and connects clients of another.
+func start(t *testing.T, r, theirs mcp.Revision, servers map[string]*entry) (ada, bob *user) {
+	g := newGateway(servers)
+	for i := range g.host.Servers {
+		g.host.Servers[i].Revision = theirs
 	}
-	for tool, want := range map[string]string{
-		"notes__read_note":   "the note of " + name,
-		"notes__rename_note": "renamed to " + name,
-	} {
-		got, err := client.CallTool[string](t.Context(), c, tool, nil, client.WithLogLevel(mcp.LevelInfo),
-			client.WithProgress(func(done, _ float64, _ string) { messages <- "progress" }))
-		if err != nil || got != want {
-			t.Errorf("%s calls %s: %q, %v, want %q", name, tool, got, err, want)
-		}
+	if err := errors.Join(g.host.Start(), g.host.WaitReady(t.Context())); err != nil {
+		t.Fatal(err)
 	}
-	for missing := map[string]bool{"progress": true, `logs "` + name + `"`: true}; len(missing) > 0; {
-		select {
-		case m := <-messages:
-			if delete(missing, m); strings.Contains(m, "logs") && !strings.Contains(m, name) {
-				t.Errorf("%s received %s", name, m)
+	ready, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.follow(ready) // adds the tools of the servers that are ready
+	var keys auth.Keys
+	g.server.Auth = &auth.ProtectedResource{Verifier: &keys}
+	ada, bob = &user{name: "ada", more: make(chan struct{}, 1)}, &user{name: "bob", more: make(chan struct{}, 1)}
+	tokens := make(map[*user]string)
+	for _, u := range []*user{ada, bob} {
+		tokens[u] = auth.NewKey()
+		keys.List = append(keys.List, auth.Key{User: u.name, SHA256: auth.HashKey(tokens[u])})
+	}
+	endpoint := httptest.NewServer(&g.server)
+	t.Cleanup(func() {
+		_ = g.server.Shutdown(context.Background())
+		endpoint.Close()
+		_ = g.host.Close()
+	})
+	for u, token := range tokens {
+		d := client.Dialer{Revision: r, OnLog: func(_ context.Context, m mcp.LoggingMessageParams) {
+			u.receive("log " + string(m.Data))
+		}, Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			u.receive(form.Message)
+			if strings.Contains(form.Message, "Which text?") {
+				return mcp.AcceptElicit(map[string]string{"Text": "the note of " + u.name})
 			}
-		case <-time.After(20 * time.Second):
-			t.Fatalf("%s does not receive %v", name, missing)
+			return mcp.AcceptElicit(map[string]bool{"approve": true})
+		}}
+		c, err := d.Dial(t.Context(), &client.HTTPTarget{URL: endpoint.URL,
+			Header: http.Header{"Authorization": {"Bearer " + token}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Client = c
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	return ada, bob
+}
+
+func program(more entry) *entry {
+	more.Command = []string{os.Args[0], "notes"}
+	return &more
+}
+
+// Each user has a process of their own of a server that is not shared, and is asked about their own calls. Others
+// neither see nor call a server that is for one user.
+func TestUsersDoNotShareWhatIsPrivate(t *testing.T) {
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+		for _, theirs := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
+			t.Run(string(r)+" to "+string(theirs), func(t *testing.T) { testPrivacy(t, r, theirs) })
 		}
 	}
-	if len(asked) != 2 || !strings.HasPrefix(asked[0], `Allow the tool "rename_note"`) {
-		t.Errorf("%s was asked %q", name, asked)
+}
+
+func testPrivacy(t *testing.T, r, theirs mcp.Revision) {
+	ada, bob := start(t, r, theirs, map[string]*entry{
+		"notes": program(entry{}),
+		"board": program(entry{Shared: true}),
+		"diary": program(entry{Users: []string{"ada"}}),
+	})
+	all := []string{"board__read_note", "board__write_note", "diary__read_note", "diary__write_note",
+		"notes__read_note", "notes__write_note"}
+	for u, want := range map[*user][]string{ada: all, bob: slices.Concat(all[:2], all[4:])} {
+		got := u.tools(t)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has the tools %q, want %q", u.name, got, want)
+		}
 	}
-	if result, err := c.CallTool(t.Context(), "notes__delete_note", nil); err == nil && !result.IsError {
-		t.Errorf("%s deletes a note: %v", name, result)
+	ada.call(t, "notes__write_note", "written")
+	ada.receives(t, `Allow the tool "write_note"`, "Which text?", `log "the note of ada"`)
+	bob.receives(t)
+	bob.call(t, "notes__read_note", "empty")
+	bob.receives(t, "progress empty")
+	bob.call(t, "notes__write_note", "written")
+	bob.receives(t, `Allow the tool "write_note"`, "Which text?", `log "the note of bob"`)
+	ada.call(t, "notes__read_note", "the note of ada")
+	ada.receives(t, "progress the note of ada")
+	if theirs.Modern() { // others ask nobody on a shared connection
+		ada.call(t, "board__write_note", "written")
+		bob.call(t, "board__read_note", "the note of ada")
+	}
+	for _, denied := range []struct {
+		*user
+		tool string
+	}{{bob, "diary__read_note"}, {bob, "diary__write_note"}, {ada, "notes__delete_note"}} {
+		if result, err := denied.CallTool(t.Context(), denied.tool, nil); err == nil && !result.IsError {
+			t.Errorf("%s calls %s: %v", denied.name, denied.tool, result)
+		}
 	}
 }
