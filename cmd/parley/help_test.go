@@ -91,6 +91,36 @@ func TestHelpDescribesAllFlags(t *testing.T) {
 	})
 }
 
+func TestManualPageDescribesAllCommands(t *testing.T) {
+	page := helpOf(t, "man")
+	escape := strings.NewReplacer("-", `\-`).Replace
+	forCommands(t, func(t *testing.T, words []string) {
+		cmd, _, err := newRoot().Find(words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+		_, section, found := strings.Cut(page, "\n.SS "+escape(line)+"\n")
+		if section, _, _ = strings.Cut(section, "\n.S"); !found && len(words) > 0 {
+			t.Fatalf("the page has no section %q", line)
+		}
+		for line := range strings.Lines(cmd.LocalNonPersistentFlags().FlagUsages()) {
+			flag := regexp.MustCompile(`--[a-z-]+`).FindString(line)
+			if len(words) > 0 && flag != "--help" && !strings.Contains(section, `\fB`+escape(flag)+`\fR`) &&
+				!strings.Contains(section, `, `+escape(flag)+`\fR`) {
+				t.Errorf("the section does not describe %s:\n%s", flag, section)
+			}
+		}
+	})
+	for line := range strings.Lines(page) {
+		request, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		known := []string{".TH", ".SH", ".SS", ".B", ".I", ".PP", ".TP", ".nf", ".fi"}
+		if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !slices.Contains(known, request) {
+			t.Errorf("man would read this line of text as a request: %s", line)
+		}
+	}
+}
+
 func TestTopicsOfHelpTextsExist(t *testing.T) {
 	topic := regexp.MustCompile(`parley\s+help\s+([a-z-]+)`)
 	known := topicNames(newRoot())

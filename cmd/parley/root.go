@@ -72,7 +72,8 @@ parley ls -- npx -y @modelcontextprotocol/server-everything`,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newVersion(), completion.New(), completion.NewOffer(newRoot))
+	root.AddCommand(newVersion(), newMan(), completion.New(), completion.NewOffer(newRoot))
+	root.SetVersionTemplate(versionText())
 	root.CompletionOptions.DisableDefaultCmd = true // its scripts evaluate words of servers
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd()
@@ -127,14 +128,39 @@ func flagAdvice(cmd *cobra.Command, err error) string {
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of parley and the revisions of the protocol that it supports",
+		Short: "Print the version of parley, what it was built from, and the revisions that it supports",
 		Args:  program.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			result := struct {
-				Version   string         `json:"version"`
+				program.BuildInfo
 				Revisions []mcp.Revision `json:"revisions"`
-			}{program.Version(), mcp.Revisions()}
-			return output.Print(cmd, result, "parley %s\nMCP %s\n", result.Version, program.Commas(result.Revisions))
+			}{program.Build(), mcp.Revisions()}
+			return output.Print(cmd, result, "%s", versionText())
+		},
+	}
+}
+
+// versionText is what parley version and parley --version print.
+func versionText() string {
+	build := program.Build()
+	text := "parley " + build.Version + "\n"
+	if build.Commit != "" {
+		text += "commit " + build.Commit + ", " + build.Date + "\n"
+	}
+	return text + build.Go + "\nMCP " + program.Commas(mcp.Revisions()) + "\n"
+}
+
+func newMan() *cobra.Command {
+	return &cobra.Command{
+		Use:   "man",
+		Short: "Print the manual page of parley",
+		Long: `Print the manual page parley(1), which describes all commands and flags. To install it, run:
+
+  parley man > ~/.local/share/man/man1/parley.1`,
+		Args: program.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), program.ManPage(cmd.Root()))
+			return err
 		},
 	}
 }

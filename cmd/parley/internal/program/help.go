@@ -29,8 +29,8 @@ var mainFlags = map[string][]string{
 var rareFlags = []string{"env-all", "input", "log-level", "no-redact", "record", "revision", "root", "trace"}
 
 // rareCommands are the commands that the help of parley lists by name only.
-var rareCommands = []string{"complete", "completion", "key", "logout", "ping",
-	"ready", "rm", "task", "version", "whoami"}
+var rareCommands = []string{"complete", "completion", "key", "logout", "man",
+	"ping", "ready", "rm", "task", "version", "whoami"}
 
 // ExitCodesKey is the annotation with the exit codes of a command that differ from the usual ones.
 const ExitCodesKey = "exit codes"

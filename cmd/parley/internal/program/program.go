@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,15 +17,6 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 )
-
-// Version returns the module version that the Go command has recorded in the binary.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "0.0.0-dev"
-	}
-	return strings.TrimPrefix(info.Main.Version, "v")
-}
 
 // CompleteFlag lets shells complete a flag of a command with words.
 func CompleteFlag[Word ~string](cmd *cobra.Command, name string, words []Word) {
