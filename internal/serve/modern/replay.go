@@ -80,8 +80,10 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 	}
 	sealed, ok := c.Params().Get("requestState")
 	if !ok { // see earlyAnswer
-		if _, isNull := jsonrpc.Get(c.Params().Raw(), "requestState"); isNull {
-			return invalidState(errNoString) // the client has lost the state, and the call would begin again
+		for name := range c.Params().All() {
+			if name == "requestState" { // it is null: the client has lost it, and the call would begin again
+				return invalidState(errNoString)
+			}
 		}
 		return nil
 	}
