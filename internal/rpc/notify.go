@@ -70,6 +70,11 @@ func (c *Call) lockStream(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	select {
+	case c.writing <- struct{}{}: // without a wait, which costs more
+		return nil
+	default:
+	}
+	select {
 	case c.writing <- struct{}{}:
 		return nil
 	case <-ctx.Done():

@@ -12,10 +12,7 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 )
 
-const (
-	maxQueued = 1 << 20  // queued bytes above which Write waits for the reader
-	maxSpare  = 64 << 10 // limit of the buffer that an open stream keeps, in bytes
-)
+const maxQueued = 1 << 20 // queued bytes above which Write waits for the reader
 
 // Values of headers that all event streams share.
 var (
@@ -38,10 +35,9 @@ type eventStream struct {
 
 	mu      sync.Mutex
 	started bool
-	ended   bool // w must no longer be used
-	exited  bool // the handler has called runtime.Goexit, so net/http does not complete the response; not guarded by mu
-	queue   []byte
-	spare   []byte        // swapped with queue by send
+	ended   bool          // w must no longer be used
+	exited  bool          // the handler called runtime.Goexit: net/http does not end the response; not guarded by mu
+	queue   *[]byte       // from [rpc.NewBuffer]; nil if it is empty
 	idle    chan struct{} // closed when the goroutine that runs send ends; nil if none runs
 	drained chan struct{} // closed when send takes the queue; nil if no writer waits
 	err     error
@@ -108,7 +104,7 @@ func (e *eventStream) enqueue(encode func(dst []byte) []byte) {
 // waitCapacity waits while more than maxQueued bytes are queued. The caller holds mu,
 // which is unlocked while waiting. The error is as in Write.
 func (e *eventStream) waitCapacity(ctx context.Context) error {
-	for e.err == nil && len(e.queue) > maxQueued {
+	for e.err == nil && e.queued() > maxQueued {
 		if e.drained == nil {
 			e.drained = make(chan struct{})
 		}
@@ -136,17 +132,28 @@ func (e *eventStream) check() error {
 // push queues an event and starts the stream and the sending goroutine if necessary. The
 // caller holds mu, and err is nil.
 func (e *eventStream) push(encode func(dst []byte) []byte) {
+	if e.queue == nil {
+		e.queue = rpc.NewBuffer()
+	}
 	if !e.started {
 		e.start()
 		if e.answer != nil {
-			e.queue = e.answer.opening(e.queue)
+			*e.queue = e.answer.opening(*e.queue)
 		}
 	}
-	e.queue = encode(e.queue)
+	*e.queue = encode(*e.queue)
 	if e.idle == nil {
 		e.idle = make(chan struct{})
 		go e.send(e.idle)
 	}
+}
+
+// queued returns the number of bytes in the queue. The caller holds mu.
+func (e *eventStream) queued() int {
+	if e.queue == nil {
+		return 0
+	}
+	return len(*e.queue)
 }
 
 // start sends the header of an event stream unless it was sent before. The caller holds mu.
@@ -211,7 +218,7 @@ func (e *eventStream) keepAlive() {
 
 // pushComment queues a comment if the queue is empty. The caller holds mu.
 func (e *eventStream) pushComment() {
-	if e.err == nil && e.ctx.Err() == nil && len(e.queue) == 0 {
+	if e.err == nil && e.ctx.Err() == nil && e.queued() == 0 {
 		e.push(httpcodec.AppendComment)
 	}
 }
@@ -232,26 +239,26 @@ func (e *eventStream) send(idle chan struct{}) {
 	for {
 		e.mu.Lock()
 		chunk := e.queue
-		if len(chunk) == 0 || e.err != nil {
+		if e.queued() == 0 || e.err != nil {
 			e.idle = nil
 			e.mu.Unlock()
 			return
 		}
-		e.queue, e.spare = e.spare[:0], nil
+		e.queue = nil
 		if e.drained != nil {
 			close(e.drained)
 			e.drained = nil
 		}
-		setWriteDeadline(e.w, len(chunk))
+		setWriteDeadline(e.w, len(*chunk))
 		e.mu.Unlock()
 
-		err := flush(e.w, rc, chunk)
-
-		e.mu.Lock()
-		if cap(chunk) <= maxSpare {
-			e.spare = chunk[:0]
+		err := flush(e.w, rc, *chunk)
+		if err == nil {
+			rpc.FreeBuffer(chunk)
+			continue
 		}
-		if err != nil && e.err == nil {
+		e.mu.Lock()
+		if e.err == nil {
 			e.fail(err)
 		}
 		e.mu.Unlock()

@@ -58,6 +58,11 @@ type sessionStream struct {
 // lock acquires sendLock. The error is the cause of ctx.
 func (s *sessionStream) lock(ctx context.Context) error {
 	select {
+	case s.sendLock <- struct{}{}: // without a wait, which costs more
+		return nil
+	default:
+	}
+	select {
 	case s.sendLock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
