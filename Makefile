@@ -29,7 +29,7 @@ export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -tr
 export GORACE := atexit_sleep_ms=0
 
 # The go command does not notice changes of files outside a test's module. This makes it run the tests of pages again.
-export PAGES := $(shell { cat *.md Dockerfile; find deploy -type f -exec cat {} +; \
+export PAGES := $(shell { cat *.md .goreleaser.yaml scripts/image; find deploy -type f -exec cat {} +; \
                   find docs examples interop otel store/redisstore -name node_modules -prune -o \
                   \( -name '*.md' -o -name '*.go' -o -name llms.txt \) -exec cat {} +; } | cksum)
 
@@ -70,6 +70,14 @@ build: ## Build the program as a static binary, .out/parley
 	@# The exporters of OpenTelemetry link gRPC, whose pages about traces, which nobody serves, would add 12 MB.
 	CGO_ENABLED=0 $(GO) build -tags=grpcnotrace -ldflags='-s -w' -o .out/parley ./cmd/parley
 	@echo "$$(wc -c <.out/parley) bytes"
+
+.PHONY: share
+share: build ## Write the manual page and the completion scripts of a release into .out/share
+	@mkdir -p .out/share/completions
+	@.out/parley man >.out/share/parley.1
+	@gzip -9nc .out/share/parley.1 >.out/share/parley.1.gz
+	@for shell in bash zsh fish; do .out/parley completion $$shell >.out/share/completions/parley.$$shell; done
+	@.out/parley completion powershell >.out/share/completions/parley.ps1
 
 .PHONY: check-install
 check-install: ## Install and use the modules outside the workspace, from a local module proxy

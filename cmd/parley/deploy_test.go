@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -28,13 +27,6 @@ func linesOf(t *testing.T, path, prefix string) (found []string) {
 	return found
 }
 
-// words returns a JSON array of strings.
-func words(t *testing.T, text string) (all []string) {
-	t.Helper()
-	must.Do(t, json.Unmarshal([]byte(text), &all), text)
-	return all
-}
-
 // checkCommand checks the subcommand and flags of a command line without the program.
 func checkCommand(t *testing.T, line []string) {
 	t.Helper()
@@ -44,24 +36,33 @@ func checkCommand(t *testing.T, line []string) {
 }
 
 func TestContainerImageStartsWithoutPrivileges(t *testing.T) {
-	user := linesOf(t, "Dockerfile", "USER ")
-	must.CheckThat(t, slices.Equal(user, []string{"65532:65532"}), "the user is %q", user)
-	start := words(t, linesOf(t, "Dockerfile", "CMD ")[0])
+	entry, command := linesOf(t, "scripts/image", "entrypoint=")[0], linesOf(t, "scripts/image", "command=")[0]
+	start := strings.Split(command, ",")
 	checkCommand(t, start)
-	_, check, _ := strings.Cut(linesOf(t, "Dockerfile", "HEALTHCHECK ")[0], " CMD ")
-	probe := words(t, check)
+	script := string(must.Get(os.ReadFile("../../scripts/image"))(t))
+	must.CheckContains(t, script, " --user 65532:65532 ")
+	must.CheckContains(t, script, "parley:x:65532:65532:")
+	probe := healthCheck(t)
 	checkCommand(t, probe[1:])
-	entry := words(t, linesOf(t, "Dockerfile", "ENTRYPOINT ")[0])
-	must.CheckEqual(t, entry[0], probe[0], "the entry point", entry, probe)
+	must.CheckEqual(t, probe[0], entry, "the entry point", entry, probe)
 	if admin := slices.Index(start, "--admin"); admin < 0 || start[admin+1] != probe[2] {
 		t.Errorf("the health check requests %s; the command is %q", probe[2], start)
 	}
-	build := linesOf(t, "Dockerfile", "RUN ")
-	must.CheckThat(t, slices.Equal(build, []string{"make build"}), "the binary must be static, built by %q", build)
-	if build := linesOf(t, "Makefile", "\tCGO_ENABLED=0 $(GO) build "); len(build) != 1 ||
-		!strings.HasSuffix(build[0], "-o .out/parley ./cmd/parley") {
-		t.Errorf("make build must build a static binary, got %q", build)
+	// The image has no libraries.
+	builds := string(must.Get(os.ReadFile("../../.goreleaser.yaml"))(t))
+	must.CheckContains(t, builds, "env: [CGO_ENABLED=0]")
+}
+
+// healthCheck returns the command with which compose.yaml checks a container of parley.
+func healthCheck(t *testing.T) []string {
+	t.Helper()
+	var file struct {
+		Services map[string]struct{ Healthcheck struct{ Test []string } }
 	}
+	must.Do(t, yaml.Unmarshal(must.Get(os.ReadFile("../../deploy/compose.yaml"))(t), &file))
+	test := file.Services["parley"].Healthcheck.Test
+	must.Equal(t, len(test) > 3 && test[0] == "CMD", true, test)
+	return test[1:]
 }
 
 func TestUnitOfSystemdIsRestricted(t *testing.T) {
@@ -133,7 +134,7 @@ func flagOf(words []string, flag string) string {
 func TestContainersOfFilesHaveWhatTheirCommandsRead(t *testing.T) {
 	for _, file := range containerFiles {
 		containers := containersOf(t, file)
-		line := containers["parley"]
+		line := containers["ghcr.io/parley-mcp/parley:latest"]
 		if len(containers) != 2 || line == nil || containers["redis:7"] == nil {
 			t.Fatalf("%s: containers %q", file, containers)
 		}
