@@ -62,6 +62,21 @@ commit() {
 		commit -q --allow-empty --no-verify -m Snapshot
 }
 
+# tags_of VERSION: prints the tags of a release. The first is that of the root module.
+tags_of() {
+	echo "$1" "${nested[@]/%//$1}"
+}
+
+# release VERSION: sets the version of the modules of the repository in the current directory, commits and tags it.
+release() {
+	local tag
+	scripts/set-version "$1"
+	git commit -q -a --allow-empty -m "Release $1"
+	for tag in $(tags_of "$1"); do
+		git tag -a -m "$tag" "$tag"
+	done
+}
+
 # fetch REPOSITORY MODULE@VERSION...: downloads modules into the module cache from the tags of a local git repository.
 # The go command makes the zip files and checksums, so they are the ones that a module proxy would serve.
 fetch() {
