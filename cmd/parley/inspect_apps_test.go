@@ -127,7 +127,7 @@ func TestBrowserRunsAppsInASandbox(t *testing.T) {
 	p.awaitTrue(`document.querySelector(".app iframe").getBoundingClientRect().height > 300 && ` +
 		`document.querySelector(".app").matches(":popover-open")`)
 	p.shot("app-window")
-	p.press("Leave the full window")
+	p.press("Exit full window")
 	p.see(`(?s)now inline, light.*instead of pip inline`)
 	p.awaitTrue(`document.querySelector(".app iframe").offsetHeight === 123`)
 	p.fill("Colours", "Dark")
@@ -182,7 +182,7 @@ func TestBrowserVotesInThePageOfTheExample(t *testing.T) {
 	}) {
 		t.Error("a click in the page does not lead to a question")
 	}
-	p.see(`(?s)wants to call vote of.*"Tea"`)
+	p.see(`(?s)wants to call vote on.*"Tea"`)
 	p.press("Allow once")
 	c, err := client.Dial(t.Context(), client.URL(url))
 	if err != nil {
@@ -203,7 +203,7 @@ func TestBrowserAsksBeforeAPageCallsATool(t *testing.T) {
 	other.addPage("secret", "asks.html")
 	p := inspectPage(t, serveTools(t, s.Server), serveTools(t, other.Server))
 	p.run("asks")
-	p.see(`(?s)wants to call echo of.*"once"`)
+	p.see(`(?s)wants to call echo on.*"once"`)
 	p.review("app-asks")
 	// The buttons that allow are disabled at first: a click could be one on the page, which the question moves.
 	p.awaitTrue(`(() => {
@@ -228,11 +228,11 @@ func TestBrowserAsksBeforeAPageCallsATool(t *testing.T) {
 	p.see(`(?s)echo {'text':'allowed'}: echo allowed.*echo {'text':'again'}: echo again`)
 	p.see(`hidden {}: error -32000: the tool hidden is not for pages`)
 	p.see(`wrong {}: error -32000: the tool wrong is not for pages`)
-	p.see(`secret {}: error -32000: the server of the page has no tool secret`)
+	p.see(`secret {}: error -32000: the page's server has no tool secret`)
 	p.see(`tools: (asks|echo|free|,)+"`)
 	p.see(`note: a note`)
 	p.see(`(?s)wants to call free.*15 more requests wait`) // one that the page has cancelled is not among them
-	p.see(`'i':19}: error -32000: 16 requests are in flight, which is the limit`)
+	p.see(`'i':19}: error -32000: 16 requests are already in flight`)
 	p.awaitTrue(`early.length >= 6 && early.every(Boolean)`)
 	p.press("Close the page")
 	p.see(`The page is closed`)
@@ -246,7 +246,7 @@ func TestBrowserAsksBeforeAPageCallsATool(t *testing.T) {
 
 	// Permissions end with the page.
 	p.press("Open the page again")
-	p.see(`(?s)wants to call echo of.*"once"`)
+	p.see(`(?s)wants to call echo on.*"once"`)
 }
 
 // A page is shown during the call. It receives the arguments and the outcome, after it is initialized and once.
@@ -341,8 +341,8 @@ func TestBrowserTellsPagesThatTheyEnd(t *testing.T) {
 	saved("the user has closed it")
 	p.review("app-closed")
 	begin("asks")
-	p.see(`(?s)The page is closed.*ends: the page has asked for it`)
-	saved("the page has asked for it")
+	p.see(`(?s)The page is closed.*ends: the page asked for it`)
+	saved("the page asked for it")
 
 	// The end of the connection is the end of the page, which cannot call tools then.
 	begin("plain")

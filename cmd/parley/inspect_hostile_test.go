@@ -104,7 +104,7 @@ func TestBrowserContainsHostilePages(t *testing.T) {
 		p.run(name)
 		switch {
 		case name == "flood":
-			p.see(`The page is closed: it has sent more than 1000 messages in a second`)
+			p.see(`The page is closed: it sent more than 1000 messages in a second`)
 		case strings.HasPrefix(name, "leave-"), name == "rtc", name == "busy":
 			p.see(`leaves|reached: nothing`)
 			p.awaitTrue(awaitSilence)

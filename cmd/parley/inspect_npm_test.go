@@ -71,7 +71,7 @@ func TestBrowserShowsAPageOfTheLibrary(t *testing.T) {
 		`mode inline`)
 	p.see(`wants to open a link`)
 	p.press("Decline")
-	p.see(`(?s)The page is closed: the page has asked for it.*input {}.*result library is called.*` +
+	p.see(`(?s)The page is closed: the page asked for it.*input {}.*result library is called.*` +
 		`denied .*the user denied the request.*capabilities downloadFile,logging,message,openLinks,sandbox,` +
 		`serverResources,serverTools,updateModelContext.*ends`)
 }

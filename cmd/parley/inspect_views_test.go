@@ -63,7 +63,7 @@ func TestBrowserCallsAToolWithANestedForm(t *testing.T) {
 	p := inspectPage(t, serveTools(t, newGallery(t)))
 	p.press("order")
 	p.fill("name", "Ada")
-	p.press("Add an element")
+	p.press("Add an item")
 	p.fill("article", "chair")
 	p.fill("quantity", "12")
 	p.see(`must be .*9`)
@@ -136,8 +136,8 @@ func TestBrowserAnswersQuestions(t *testing.T) {
 	p.press("summarize")
 	p.fill("text", "a long text")
 	p.press("Call Ctrl ↵")
-	p.see(`requests a message of a model`)
-	p.fill("Message of the model", "It is long.")
+	p.see(`asks for a message from a model`)
+	p.fill("The model's message", "It is long.")
 	p.review("sampling")
 	p.press("Send the message")
 	p.awaitTrue(`document.querySelector(".call pre")?.innerText === "It is long."`)
@@ -199,7 +199,7 @@ func TestBrowserWatchesATaskOfAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.press("Calls")
-	p.fill("Id of a task of 127.0.0.1"+strings.TrimPrefix(url, "http://127.0.0.1"), task.ID())
+	p.fill("Task ID on 127.0.0.1"+strings.TrimPrefix(url, "http://127.0.0.1"), task.ID())
 	p.review("watch")
 	p.press("Watch")
 	p.see(`task: input_required`)
@@ -265,7 +265,7 @@ func TestBrowserLogsInStepByStep(t *testing.T) {
 	p.see(`the login was cancelled`)
 	p.fill("Client ID", "")
 	redirect := "http://localhost:" + freePort(t)
-	p.fill("Redirect URI, if it must be an exact one", redirect+"/oauth/return")
+	p.fill("Redirect URI, if it must match exactly", redirect+"/oauth/return")
 	p.awaitTrue(logIn)
 	p.awaitTrue(`!!document.querySelector("#login-page")`)
 	p.see(`(?s)RFC 9728.*RFC 8414.*RFC 7591`)
@@ -430,7 +430,7 @@ func TestBrowserKeepsOtherOriginsOut(t *testing.T) {
 	}
 	p.awaitTrue(`(() => { try { return !frames[0].document } catch { return true } })()`)
 	p.check(p.navigate(page + "#token=WRONG"))
-	p.see(`does not have the token`)
+	p.see(`its token is missing`)
 	p.review("rejected")
 }
 
@@ -461,7 +461,7 @@ func TestBrowserIsUsedWithTheKeyboard(t *testing.T) {
 	p.awaitTrue(`document.querySelector("h2").checkVisibility() && document.querySelector(".detail h2").innerText ` +
 		`=== "echo"`)
 	shortcut("6")
-	p.see(`Settings of the client`)
+	p.see(`Client settings`)
 	p.review("connection")
 	shortcut("l")
 	p.awaitTrue(`!document.querySelector(".rows")`)

@@ -62,7 +62,7 @@ function App() {
       <main id="main" tabIndex={-1}>
         <Separator pane="side" />
         <Questions />
-        {server ? <View server={server} /> : <p class="empty">Add the URL of a server, or name servers on the command line of parley inspect.</p>}
+        {server ? <View server={server} /> : <p class="empty">Add the URL of a server here, or pass servers to parley inspect on the command line.</p>}
       </main>
       <Log />
       <div class={notice.value ? "notice" : "notice none"} role="status" aria-live="polite">{notice.value}</div>
@@ -118,7 +118,7 @@ function Rejected() {
   return (
     <main class="rejected">
       <h1>Parley Inspector</h1>
-      <p>This tab does not have the token of the inspector. Open the address that <code>parley inspect</code> has printed.</p>
+      <p>This tab may not use the inspector, because its token is missing. Open the address that <code>parley inspect</code> printed.</p>
     </main>
   );
 }
@@ -128,10 +128,10 @@ const shortcuts: [string, string][] = [
   ["/", "Filter the list"],
   ["f", "Filter the log"],
   ["l", "Open or close the log"],
-  ["q", "Go to the question of a server"],
+  ["q", "Go to a server's question"],
   ["[ ]", "Previous and next server"],
   ["↑ ↓", "Move in a list or in the log"],
-  ["← →", "Resize a pane, on the line beside it"],
+  ["← →", "Resize a pane, with the focus on its edge"],
   ["Ctrl Enter", "Call the tool, get the prompt"],
   ["Esc", "Close the help or the message, leave a field"],
   ["?", "This help"],
@@ -149,7 +149,7 @@ function Help() {
       <dl class="shortcuts">
         {shortcuts.map(([keys, text]) => <div key={keys}><dt>{keys.split(" ").map((one) => (one === "…" ? " … " : <kbd>{one}</kbd>))}</dt><dd>{text}</dd></div>)}
       </dl>
-      <p class="muted">Keys without Ctrl work outside of fields. <a href="licenses.txt" target="_blank" rel="noopener">Licenses of the packages in this page</a></p>
+      <p class="muted">Shortcuts without Ctrl don't work in text fields. <a href="licenses.txt" target="_blank" rel="noopener">Licenses of the packages in this page</a></p>
       <form method="dialog"><button class="primary">Close</button></form>
     </dialog>
   );

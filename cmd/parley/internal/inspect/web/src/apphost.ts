@@ -175,7 +175,7 @@ export class AppHost {
     if (this.state === "running") this.send(outcome);
   }
 
-  // allow allows the page to call a tool until the page ends.
+  // allow allows the page to call a tool until the page is closing.
   allow(tool: string) {
     this.allowed.add(tool);
     for (const ask of this.asks.peek()) if (ask.kind === "tool" && ask.tool.name === tool) ask.decide(true);
@@ -184,7 +184,7 @@ export class AppHost {
   // leaveFullscreen ends a page that does not support another mode.
   leaveFullscreen() {
     if (this.supports("inline")) this.mode.value = "inline";
-    else void this.end("the user has left the full window");
+    else void this.end("the user has left full window");
   }
 
   // end removes the frame. A page that is initialized is told the reason before, and has a second to respond.
@@ -234,7 +234,7 @@ export class AppHost {
     if (event.source !== this.frame.contentWindow || event.origin !== hello.value.apps) return;
     if (event.timeStamp - this.second > 1000) [this.second, this.count] = [event.timeStamp, 0];
     if (++this.count > maxRate) {
-      void this.end(`it has sent more than ${maxRate} messages in a second`);
+      void this.end(`it sent more than ${maxRate} messages in a second`);
       this.remove();
       return;
     }
@@ -268,7 +268,7 @@ export class AppHost {
         if (typeof params.height === "number") this.height.value = Math.max(40, Math.min(params.height, maxHeight));
         return;
       case "ui/notifications/request-teardown":
-        void this.end("the page has asked for it");
+        void this.end("the page asked for it");
         return;
       case "notifications/cancelled":
         this.requests.get(params.requestId as string | number)?.abort();
@@ -290,9 +290,9 @@ export class AppHost {
   private async respond(id: string | number, method: string, params: JsonObject) {
     const fail = (code: number, message: string) => this.send({ id, error: { code, message } });
     if (method === "ping") return this.send({ id, result: {} });
-    if (this.requests.has(id)) return fail(-32600, "the id must not be that of a request in flight");
+    if (this.requests.has(id)) return fail(-32600, "the id is already used by a request in flight");
     if (this.requests.size >= maxRequests) {
-      return fail(-32000, `${maxRequests} requests are in flight, which is the limit`);
+      return fail(-32000, `${maxRequests} requests are already in flight`);
     }
     const abort = new AbortController();
     this.requests.set(id, abort);
@@ -330,7 +330,7 @@ export class AppHost {
       }
       case "ui/download-file": {
         const files = (Array.isArray(params.contents) ? params.contents : []).map((one) => this.fileOf(one));
-        if (!files.length) throw new Error("contents must have a file");
+        if (!files.length) throw new Error("contents must contain a file");
         await this.ask({ kind: "files", files }, signal);
         return {};
       }
@@ -387,7 +387,7 @@ export class AppHost {
   private async callTool(name: string, args: Json, signal: AbortSignal): Promise<Result> {
     const { server } = this.call;
     const tool = listed(server, "tools").entries.find((one) => one.name === name);
-    if (!tool) throw new Error(`the server of the page has no tool ${name.slice(0, 100)}`);
+    if (!tool) throw new Error(`the page's server has no tool ${name.slice(0, 100)}`);
     if (!isForPages(tool)) throw new Error(`the tool ${name} is not for pages`);
     if (!isObject(args)) throw new Error("the arguments must be an object");
     if (!this.allowed.has(name)) await this.ask({ kind: "tool", tool, arguments: args }, signal);
@@ -402,7 +402,7 @@ export class AppHost {
         if (isAllowed) resolve();
         else reject(new Error("the user denied the request"));
       };
-      if (this.state === "leaving" || signal.aborted) return reject(new Error("the page ends"));
+      if (this.state === "leaving" || signal.aborted) return reject(new Error("the page is closing"));
       const ask: Ask = { ...wish, number: ++this.asked, decide };
       this.asks.value = [...this.asks.peek(), ask];
       signal.addEventListener("abort", () => decide(false));

@@ -68,7 +68,7 @@ function AppPage({ call, tool, uri, result, onReopen }: Props & { onReopen: () =
       <div class="toolbar">
         <h3>Page of the tool <code>{uri}</code></h3>
         {mode === "fullscreen" && !closed && (
-          <button type="button" onClick={() => host.leaveFullscreen()}>Leave the full window</button>
+          <button type="button" onClick={() => host.leaveFullscreen()}>Exit full window</button>
         )}
         {closed && <button type="button" onClick={onReopen}>Open the page again</button>}
         {page && !closed && (
@@ -96,7 +96,7 @@ function Shown({ title, value }: Note) {
 const reachOf = {
   connectDomains: "sends data to",
   resourceDomains: "loads files from",
-  frameDomains: "has frames of",
+  frameDomains: "embeds frames from",
   baseUriDomains: "resolves links at",
 } as const;
 
@@ -135,10 +135,10 @@ function AskCard({ ask, host, server, waiting }: { ask: Ask; host: AppHost; serv
     }
   };
   return (
-    <article class="question" aria-label="Question of the page">
+    <article class="question" aria-label="Question from the page">
       {ask.kind === "tool" && (
         <>
-          <h2>The page wants to call <strong>{breakable(ask.tool.name)}</strong> of {server}</h2>
+          <h2>The page wants to call <strong>{breakable(ask.tool.name)}</strong> on {server}</h2>
           <Tree value={ask.arguments} name="arguments" />
           <div class="actions">
             <button {...allowing} class="primary" onClick={() => ask.decide(true)}>Allow once</button>

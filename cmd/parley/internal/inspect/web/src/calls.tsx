@@ -114,8 +114,8 @@ function WatchTask({ server }: { server: Server }) {
   };
   return (
     <form class="add-member" onSubmit={(e) => (e.preventDefault(), void watch())}>
-      <label class="sr" for="task-id">Id of a task of {server.name}</label>
-      <input id="task-id" class="filter" placeholder="Id of a task" autocomplete="off" value={id} onInput={(e) => setId(e.currentTarget.value)} />
+      <label class="sr" for="task-id">Task ID on {server.name}</label>
+      <input id="task-id" class="filter" placeholder="Task ID" autocomplete="off" value={id} onInput={(e) => setId(e.currentTarget.value)} />
       <button disabled={!id.trim()}>Watch</button>
     </form>
   );
@@ -136,8 +136,8 @@ export function Calls() {
   if (!all.length) {
     return (
       <div class="detail wide">
-        <p class="muted">Calls of tools and prompts, and reads of resources, appear here with their timelines.</p>
-        {tasks && <><p>Wait for a task that another program has started:</p>{tasks}</>}
+        <p class="muted">Tools you call, prompts you get and resources you read appear here, each with a timeline.</p>
+        {tasks && <><p>Watch a task that another program started:</p>{tasks}</>}
       </div>
     );
   }

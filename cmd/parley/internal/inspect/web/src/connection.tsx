@@ -28,7 +28,7 @@ export function Connection({ server }: { server: Server }) {
         </dl>
       )}
       {server.instructions && <details open><summary>Instructions</summary><Markdown text={server.instructions} /></details>}
-      {server.capabilities && <details><summary>Capabilities of the server</summary><Tree value={server.capabilities} /></details>}
+      {server.capabilities && <details><summary>Server capabilities</summary><Tree value={server.capabilities} /></details>}
       {server.canLogIn && <LoginView server={server} login={logins.value.find((one) => one.server === server.name)} />}
       <SettingsForm key={server.name} server={server} />
       {server.capabilities?.logging !== undefined && <Level server={server} />}
@@ -43,7 +43,7 @@ export function State({ server }: { server: Server }) {
 }
 
 const toggles: [keyof Settings, string][] = [
-  ["elicitation", "Elicitation by forms"],
+  ["elicitation", "Elicitation with forms"],
   ["urlElicitation", "Elicitation by URL"],
   ["sampling", "Sampling"],
   ["samplingTools", "Sampling with tools"],
@@ -68,11 +68,11 @@ function SettingsForm({ server }: { server: Server }) {
     void connect(server, { ...settings, extensions: parsed });
   };
   return (
-    <form class="settings" onSubmit={(e) => (e.preventDefault(), submit())} aria-label="Settings of the connection">
-      <h3>Settings of the client</h3>
+    <form class="settings" onSubmit={(e) => (e.preventDefault(), submit())} aria-label="Connection settings">
+      <h3>Client settings</h3>
       <p class="help">They apply to the next connection.</p>
       <div class="field">
-        <div class="caption"><label for="revision"><span class="name">Revision of the protocol</span></label></div>
+        <div class="caption"><label for="revision"><span class="name">Protocol revision</span></label></div>
         <select id="revision" value={settings.revision} onChange={(e) => setSettings({ ...settings, revision: e.currentTarget.value })}>
           <option value="">the newest that the server supports</option>
           {[...hello.value.revisions].reverse().map((one) => <option key={one} value={one}>{one}{one >= "2026" ? " (stateless)" : ""}</option>)}
@@ -101,7 +101,7 @@ const levels = ["debug", "info", "notice", "warning", "error", "critical", "aler
 function Level({ server }: { server: Server }) {
   return (
     <div class="field">
-      <div class="caption"><label for="level"><span class="name">Level of the server's log messages</span></label></div>
+      <div class="caption"><label for="level"><span class="name">Log level of the server</span></label></div>
       <select id="level" onChange={(e) => e.currentTarget.value && void attempt(post(serverPath(server.name, "level"), { level: e.currentTarget.value }))}>
         <option value="">not set</option>
         {levels.map((one) => <option key={one}>{one}</option>)}
@@ -113,7 +113,7 @@ function Level({ server }: { server: Server }) {
 const clientFields: ["clientId" | "clientSecret" | "redirectUri", string, "text" | "password", string][] = [
   ["clientId", "Client ID", "text", ""],
   ["clientSecret", "Client secret, if there is one", "password", ""],
-  ["redirectUri", "Redirect URI, if it must be an exact one", "text", "http://localhost:3118/callback"],
+  ["redirectUri", "Redirect URI, if it must match exactly", "text", "http://localhost:3118/callback"],
 ];
 
 function LoginView({ server, login }: { server: Server; login: Login | undefined }) {
@@ -130,7 +130,7 @@ function LoginView({ server, login }: { server: Server; login: Login | undefined
         {running && <button type="button" onClick={() => void attempt(post(serverPath(server.name, "login"), { cancel: true }))}>Cancel</button>}
         <details class="own-client">
           <summary>Client and redirect URI</summary>
-          <p class="help">For authorization servers with which programs cannot register clients: a client that you have registered, with the redirect URI http://127.0.0.1/callback or the one below. A client ID can be the URL of a metadata document.</p>
+          <p class="help">If the authorization server does not let programs register clients, register one there yourself, with the redirect URI http://127.0.0.1/callback or the one below. The client ID can be the URL of a metadata document.</p>
           {clientFields.map(([name, label, type, placeholder]) => (
             <div key={name} class="field">
               <div class="caption"><label for={name}><span class="name">{label}</span></label></div>
@@ -149,7 +149,7 @@ function LoginView({ server, login }: { server: Server; login: Login | undefined
           {login.page && (
             <p class="actions">
               <a class="button primary" id="login-page" href={login.page} target="_blank" rel="noopener noreferrer">Open the login page</a>
-              <span class="muted">The login continues here when you have finished there.</span>
+              <span class="muted">Come back here when you have logged in.</span>
             </p>
           )}
           <ol class="login-steps">{login.steps.map((step) => <StepView key={step.number} step={step} />)}</ol>

@@ -129,9 +129,9 @@ function Members({ schema, root, value, onChange, path, issues, showMissing }: M
       ))}
       {openObject(schema) && (
         <div class="add-member">
-          <label class="sr" for={id}>Name of the new member</label>
+          <label class="sr" for={id}>Name of the new field</label>
           <input id={id} value={newName} placeholder="name" onInput={(e) => setNewName(e.currentTarget.value)} onKeyDown={(e) => e.key === "Enter" && (e.preventDefault(), add())} />
-          <button type="button" onClick={add} disabled={!newName.trim()}>Add member</button>
+          <button type="button" onClick={add} disabled={!newName.trim()}>Add field</button>
         </div>
       )}
     </>
@@ -362,7 +362,7 @@ function Items(props: InputProps) {
           } />
       ))}
       {(schema.maxItems === undefined || value.length < schema.maxItems) && (
-        <button type="button" onClick={() => onChange([...value, example(schemaOf(value.length), root)])}>Add an element</button>
+        <button type="button" onClick={() => onChange([...value, example(schemaOf(value.length), root)])}>Add an item</button>
       )}
     </>
   );

@@ -70,7 +70,7 @@ export function Log() {
         {logOpen.value && (
           <>
             <input type="search" class="filter" id="log-filter" aria-label="Filter by method, name or id" placeholder="Method or name" value={method.value} onInput={(e) => (method.value = e.currentTarget.value)} />
-            <input type="search" class="filter" aria-label="Search in messages and headers" placeholder="Search in texts" value={text.value} onInput={(e) => search(e.currentTarget.value)} />
+            <input type="search" class="filter" aria-label="Search in messages and headers" placeholder="Search text" value={text.value} onInput={(e) => search(e.currentTarget.value)} />
             <select aria-label="Direction" value={direction.value} onChange={(e) => (direction.value = e.currentTarget.value as "")}>
               <option value="">both ways</option><option value="sent">sent</option><option value="received">received</option>
             </select>

@@ -187,7 +187,7 @@ export function EntryList({ label, entries, selected, onSelect, loading = false,
         <input id={id} type="search" class="filter" data-filter placeholder={`Filter ${entries.length} ${label.toLowerCase()}`} value={filter}
           onInput={(e) => setFilter(e.currentTarget.value)} onKeyDown={(e) => (e.key === "ArrowDown" ? move(e) : e.key === "Escape" && setFilter(""))} />
         <WrapButton />
-        {onRefresh && <button type="button" class="quiet" onClick={onRefresh} disabled={loading} aria-label={`Load the ${label.toLowerCase()} again`} title="Load again">↻</button>}
+        {onRefresh && <button type="button" class="quiet" onClick={onRefresh} disabled={loading} aria-label={`Reload the ${label.toLowerCase()}`} title="Reload">↻</button>}
       </div>
       {error && <p class="problem" role="alert">{error}</p>}
       {!loading && !error && !shown.length && <p class="empty">{entries.length ? "Nothing matches the filter." : empty}</p>}

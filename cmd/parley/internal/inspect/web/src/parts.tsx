@@ -20,7 +20,7 @@ export async function copyText(text: string, what: string) {
     await navigator.clipboard.writeText(text);
     say(`Copied ${what}.`);
   } catch {
-    say("The browser does not allow to copy.");
+    say("The browser does not allow copying.");
   }
 }
 

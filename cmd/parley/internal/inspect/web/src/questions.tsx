@@ -11,7 +11,7 @@ export function Questions() {
   const open = questions.value;
   return (
     <>
-      <section id="questions" class={open.length ? "questions" : "questions none"} aria-label="Questions of servers" aria-live="polite" tabIndex={-1}>
+      <section id="questions" class={open.length ? "questions" : "questions none"} aria-label="Questions from servers" aria-live="polite" tabIndex={-1}>
         {open.map((one) => <QuestionCard key={one.number} question={one} />)}
       </section>
       {open.length > 0 && <Separator pane="questions" />}
@@ -19,12 +19,12 @@ export function Questions() {
   );
 }
 
-const titles = { form: "asks you to fill in a form", url: "asks you to open a page", sampling: "requests a message of a model", roots: "asks for the roots" };
+const titles = { form: "asks you to fill in a form", url: "asks you to open a page", sampling: "asks for a message from a model", roots: "asks for the roots" };
 
 function QuestionCard({ question }: { question: Question }) {
   const answer = (body: unknown) => attempt(post("/api/questions/" + question.number, body));
   return (
-    <article class="question" data-kind={question.kind} aria-label={`Question of ${question.server}`}>
+    <article class="question" data-kind={question.kind} aria-label={`Question from ${question.server}`}>
       <h2><strong>{question.server}</strong> {titles[question.kind]}</h2>
       {question.message && <p class="asked">{question.message}</p>}
       {question.kind === "form" && <FormQuestion schema={question.schema ?? {}} onAnswer={answer} />}
@@ -82,7 +82,7 @@ export function UrlQuestion({ url, isReady = true, onAnswer }: UrlProps) {
     <>
       <p>The page is at <strong>{host}</strong>:</p>
       <p><code class="wrap">{url}</code></p>
-      {/(^|\.)xn--/.test(host) && <p class="problem">The host has characters of other alphabets. It may imitate another host.</p>}
+      {/(^|\.)xn--/.test(host) && <p class="problem">The host name mixes in characters of other alphabets. It may imitate another host.</p>}
       <div class="actions">
         {isReady
           ? <a class="button primary" href={url} target="_blank" rel="noopener noreferrer" onClick={() => onAnswer({ action: "accept" })}>Open the page</a>
@@ -119,7 +119,7 @@ function SamplingQuestion({ params, onAnswer }: Answer & { params: JsonObject })
       </div>
       <details><summary>Request</summary><Tree value={params} /></details>
       <div class="form">
-        <div class="field"><div class="caption"><label for="sampled"><span class="name">Message of the model</span></label></div>
+        <div class="field"><div class="caption"><label for="sampled"><span class="name">The model's message</span></label></div>
           <textarea id="sampled" rows={3} value={text} onInput={(e) => setText(e.currentTarget.value)} aria-required="true" /></div>
         <div class="field"><div class="caption"><label for="model"><span class="name">Model</span></label></div>
           <input id="model" value={model} onInput={(e) => setModel(e.currentTarget.value)} /></div>

@@ -48,11 +48,11 @@ function SkillView({ server, skill }: { server: Server; skill: Skill }) {
     <article class="detail" aria-label={"Skill " + skill.frontmatter.name}>
       <header class="detail-head"><h2>{breakable(skill.frontmatter.name)}</h2><span class="muted uri">{breakable(skill.uri)}</span></header>
       <p>{skill.frontmatter.description}</p>
-      <p class="muted">Instructions of a skill come from the server. A digest shows that a file is the one that is listed, and not that it can be trusted.</p>
+      <p class="muted">The instructions come from the server. A digest proves that a file is the one listed, not that you can trust it.</p>
       <h3>Frontmatter</h3>
       <Tree value={skill.frontmatter} />
       <h3>Files</h3>
-      {skill.resources === "dynamic" && <p class="muted">The server generates the files, so that they cannot be verified.</p>}
+      {skill.resources === "dynamic" && <p class="muted">The server generates these files, so they cannot be verified.</p>}
       <ul class="files">
         {all.map((one) => (
           <li key={one.uri}>
