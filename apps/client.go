@@ -20,7 +20,7 @@ func Extension() client.Extension {
 	return client.Extension{ID: mcp.ExtensionApps, Settings: settings{[]string{MIMEType}}}
 }
 
-// Source is a server with pages. A [client.Client] is one.
+// Source is a server that offers pages, such as a [client.Client].
 type Source interface {
 	ReadResource(ctx context.Context, uri string, options ...client.CallOption) (*mcp.ReadResourceResult, error)
 }
@@ -28,11 +28,11 @@ type Source interface {
 var _ Source = (*client.Client)(nil)
 
 // Read reads a page, and returns its description and the document. entry is the resource as the server lists it, or
-// has the URI only: a server need not list its pages. What the contents say of CSP, permissions, domain and border
-// replaces what the entry says.
+// only its URI, because a server need not list its pages. CSP, permissions, domain and border in the contents override
+// those in the entry.
 //
-// The document is UTF-8 of the type [MIMEType]; another one is an error. Nothing else of it is checked: it is a page of
-// somebody else.
+// The document is UTF-8 of type [MIMEType]; anything else is an error. Read does not check it further: it is somebody
+// else's page.
 func Read(ctx context.Context, from Source, entry mcp.Resource, options ...client.CallOption) (Page, string, error) {
 	p := Page{URI: entry.URI, Name: entry.Name, Title: entry.Title, Description: entry.Description}
 	if !strings.HasPrefix(p.URI, scheme) {

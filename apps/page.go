@@ -21,25 +21,25 @@ const scheme = "ui://"
 type Page struct {
 	// URI identifies the page. It begins with ui://, such as ui://weather/map.
 	URI string
-	// Name is the name of the page, and Title the one for display.
+	// Name is the name of the page, and Title its name for display.
 	Name, Title string
 	// Description says what the page shows.
 	Description string
-	// CSP are the origins that the page may reach. The zero value allows none: all scripts, styles and images
-	// are in the document.
+	// CSP contains the origins that the page may reach. The zero value allows none, so all scripts, styles and images
+	// must be in the document.
 	CSP CSP
-	// Permissions are what the page wants to use: "camera", "microphone", "geolocation", "clipboardWrite". A host need
-	// not grant them.
+	// Permissions lists what the page wants to use: "camera", "microphone", "geolocation", "clipboardWrite". A host
+	// need not grant them.
 	Permissions []string
-	// Domain is an origin of its own for the page, in the form that the host defines. Empty means that the host
+	// Domain asks for a dedicated origin for the page, in a form that the host defines. Empty means that the host
 	// chooses.
 	Domain string
 	// Border tells the host whether to draw a border and a background. Nil means that the host decides.
 	Border *bool
 }
 
-// CSP are origins that a page may reach: https or wss, a host, which can begin with "*.", and perhaps a port. An
-// example is https://*.example.com. A host can allow fewer.
+// CSP contains the origins that a page may reach: https or wss, a host, which may begin with "*.", and optionally a
+// port, as in https://*.example.com. A host can allow fewer.
 type CSP struct {
 	// Connect are for requests of scripts.
 	Connect []string `json:"connectDomains,omitempty"`
@@ -103,8 +103,8 @@ func (c *CSP) check() error {
 // maxOrigins limits the origins of one kind.
 const maxOrigins = 32
 
-// Valid returns the origins that are valid, at most 32 of each kind. They are those that a host allows, and tells the
-// page in its capabilities. The result shares nothing with c.
+// Valid returns the valid origins, at most 32 of each kind: the ones that a host allows, and tells the page in its
+// capabilities. The result shares no memory with c.
 func (c CSP) Valid() CSP {
 	return CSP{valid(c.Connect), valid(c.Resource), valid(c.Frame), valid(c.Base)}
 }
@@ -118,8 +118,8 @@ func valid(list []string) (all []string) {
 	return all
 }
 
-// Policy returns the value of the header Content-Security-Policy with which a host serves the page. It forbids what the
-// origins of Valid do not allow, also forms and plug-ins.
+// Policy returns the value of the header Content-Security-Policy with which a host serves the page. It forbids
+// everything except the origins of Valid, including forms and plug-ins.
 //
 // The host appends frame-ancestors, and keeps the page in a sandboxed frame without allow-same-origin. A content
 // security policy does not limit WebRTC: see docs/guide/apps.md.
@@ -158,7 +158,7 @@ func isOrigin(text string) bool {
 	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-.:") == ""
 }
 
-// Names of those who can use a tool, for [Show] and [mcp.Tool.VisibleTo].
+// Who can use a tool, for [Show] and [mcp.Tool.VisibleTo].
 const (
 	Model = "model" // the model of the host
 	App   = "app"   // the pages of the server
@@ -171,9 +171,9 @@ type toolMeta struct {
 }
 
 // Show returns t with the page that shows its results (2026-01-26, Resource Discovery). The page can be "" for a tool
-// that only pages call. visibility has [Model], [App] or both; none means both.
+// that only pages call. visibility contains [Model], [App] or both; none means both.
 //
-// Show panics if the URI does not begin with ui://, or a name is another one.
+// Show panics if the URI does not begin with ui://, or if visibility contains anything else.
 func Show(t mcp.Tool, page string, visibility ...string) mcp.Tool {
 	if page != "" && !strings.HasPrefix(page, scheme) {
 		panic(fmt.Sprintf("apps: the URI of a page must begin with ui://, not %q", page))

@@ -42,8 +42,8 @@ func AddPage[HTML string | func(context.Context) (string, error)](
 		}, options...)
 }
 
-// Supported reports whether the client of a request shows pages. A tool without another form of result can tell its
-// user so.
+// Supported reports whether the client of a request shows pages. Without a page, a tool can tell its user what is
+// missing.
 func Supported(ctx context.Context) bool {
 	c := call.From(ctx)
 	if c == nil {

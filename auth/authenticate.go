@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Rejection is the error of a request that is not authorized, and describes the response to it.
+// Rejection is the error for a request that is not authorized. It describes the response.
 type Rejection struct {
 	// Status is the HTTP status.
 	Status int
@@ -22,8 +22,7 @@ type Rejection struct {
 	Reason string
 	// Err is the cause if the server is at fault, for logs only; nil otherwise.
 	Err error
-	// Remedy says what the operator can change if the server should accept such tokens. It is for
-	// logs only.
+	// Remedy tells the operator how to accept such tokens. It is for logs only.
 	Remedy string
 }
 
@@ -224,9 +223,8 @@ func withoutToken(err error, token string) error {
 	return err
 }
 
-// Challenge returns the rejection of a request that needs scopes, in addition to those
-// of every request, which its token does not grant. The challenge, which Challenge sets
-// in response, names all of them (2026-07-28, basic/authorization, Scope Challenge
+// Challenge returns the rejection of a request that needs more scopes than its token grants. It sets a challenge in
+// response that names these scopes and those of every request (2026-07-28, basic/authorization, Scope Challenge
 // Handling).
 func (p *ProtectedResource) Challenge(response http.Header, r *http.Request, info *Info, needed []string) *Rejection {
 	at, err := p.endpointFor(r)

@@ -9,10 +9,9 @@ import (
 	"github.com/parley-mcp/parley/internal/challenge"
 )
 
-// FromContext returns the caller of the request that ctx belongs to: the information about its
-// access token, or what the program has put there with [NewContext]. It returns nil if
-// nobody has authenticated the caller, and on other transports than HTTP if the program
-// has granted no scopes.
+// FromContext returns the caller of the request that ctx belongs to: the information about its access token, or what
+// the program has put there with [NewContext]. It returns nil if the caller is not authenticated, and on transports
+// other than HTTP if the program grants no scopes.
 func FromContext(ctx context.Context) *Info {
 	if r, _ := ctx.Value(requestKey{}).(*request); r != nil && !r.nobody {
 		return &r.info
@@ -20,15 +19,13 @@ func FromContext(ctx context.Context) *Info {
 	return nil
 }
 
-// NewContext returns a context that carries a copy of info, for [FromContext] and
-// [Require]. A nil info removes the one that ctx has.
+// NewContext returns a context with a copy of info, for [FromContext] and [Require]. A nil info removes the one in ctx.
 //
-// A program uses it to authenticate callers itself: middleware in front of a server.Server, or
-// the program that calls its ServeConn, finds out who the caller is, and puts the caller into
-// the context. The server then requires no token, even if it has Auth. Sessions, tasks,
-// catalogs and limits belong to info.Principal, which must be set; the calls have
-// info.Scopes. The server rejects requests after info.Expiry, and ends event streams then,
-// or after an hour if Expiry is zero. It ignores info.Audience.
+// Use it to authenticate callers yourself: middleware in front of a server.Server, or the code that calls its
+// ServeConn, finds out who the caller is, and puts the caller into the context. The server then requires no token, even
+// if it has Auth. Sessions, tasks, catalogs and limits belong to info.Principal, which must be set; calls get
+// info.Scopes. The server rejects requests after info.Expiry, and ends event streams then, or after an hour if Expiry
+// is zero. It ignores info.Audience.
 //
 // The middleware must reject a request whose credentials are wrong. A request without a
 // caller in its context is verified by Auth, or is anonymous if the server has none. If web pages of other origins
@@ -40,9 +37,8 @@ func NewContext(ctx context.Context, info *Info) context.Context {
 	return &request{Context: ctx, info: *info}
 }
 
-// Require returns nil if the caller was granted all scopes, and a *[ScopeError]
-// otherwise. A handler calls it if the needed scopes depend on the arguments, and
-// returns the error. If they do not, use the option server.RequireScopes.
+// Require returns nil if the caller was granted all scopes, and a *[ScopeError] otherwise. Call it in a handler if the
+// needed scopes depend on the arguments, and return its error. Otherwise use the option server.RequireScopes.
 func Require(ctx context.Context, scopes ...string) error {
 	if len(scopes) == 0 {
 		return nil
@@ -54,9 +50,8 @@ func Require(ctx context.Context, scopes ...string) error {
 	return &ScopeError{Needed: slices.Clone(scopes)}
 }
 
-// ScopeError reports that a call needs scopes that its caller does not have. Over HTTP
-// the server turns it into a challenge, with which the client can ask its user for the
-// scopes (2026-07-28, basic/authorization, Scope Challenge Handling).
+// ScopeError reports that a call needs scopes that its caller lacks. Over HTTP the server turns it into a challenge,
+// with which the client can ask its user for the scopes (2026-07-28, basic/authorization, Scope Challenge Handling).
 type ScopeError struct {
 	Needed []string // all scopes that the call needs, granted ones included
 }

@@ -1,5 +1,4 @@
-// Package auth protects MCP servers over HTTP with OAuth access tokens. It is the side
-// of the server; package auth/oauth is the side of the client.
+// Package auth protects MCP servers over HTTP with OAuth access tokens. Package auth/oauth is for the clients.
 //
 // A [ProtectedResource] describes a server: its URI, the authorization servers that issue
 // tokens for it, and the scopes that requests need.
@@ -14,8 +13,8 @@
 // every method. It responds to a request without a valid token with a challenge that tells
 // the client where to get one.
 //
-// Without Issuers, the callers of the server have tokens from elsewhere, such as API keys. Then neither URI nor
-// Info.Audience is needed. [Keys] verifies API keys, alone or beside the tokens of an issuer:
+// Without Issuers, callers get their tokens elsewhere, as with API keys, and neither URI nor Info.Audience is needed.
+// [Keys] verifies API keys, alone or together with the tokens of an issuer:
 //
 //	s.Auth = &auth.ProtectedResource{Verifier: &auth.Keys{File: "keys.json"}}
 //
@@ -26,7 +25,6 @@
 // proofs, package auth/introspection asks the authorization server, and a program can
 // supply its own [VerifierFunc].
 //
-// Handlers find the caller with [FromContext] and check further scopes with [Require].
-// They cannot get at the token itself: it was issued for this server only, and a server
-// must not send it to other servers.
+// Handlers find the caller with [FromContext] and check further scopes with [Require]. They cannot read the token
+// itself: it was issued for this server only, and a server must not pass it on.
 package auth

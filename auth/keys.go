@@ -25,8 +25,8 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Key describes an API key of a user. It does not contain the key, only its digest. A user may
-// have several keys, for example while one replaces another.
+// Key describes a user's API key. It contains the digest of the key instead of the key. A user may have several keys,
+// for example while one replaces another.
 type Key struct {
 	// User is the subject of the principal of requests with the key.
 	User string `json:"user"`
@@ -54,22 +54,21 @@ const (
 //
 //	s.Auth = &auth.ProtectedResource{Verifier: &auth.Keys{File: "keys.json"}}
 //
-// Only digests of the keys are stored, and a key is found by its digest. The time of a look-up
-// tells a client about the digest of what it has sent, not about the digests of other keys: it
-// cannot choose a text by its digest. So nothing else needs to be compared in constant time. The
-// digest has no salt and is fast, so keys must be random, as those of [NewKey].
+// Only digests of the keys are stored, and a key is found by its digest. Comparing them need not take constant time:
+// the time of a look-up tells a client something about the digest of what it sent, but it cannot choose texts by their
+// digests. The digest has no salt and is fast, so keys must be random, like those of [NewKey].
 //
 // The limits are 4 MiB and 10,000 keys. Set the fields before the first use. Keys must not be
 // copied after that. It is safe for concurrent use.
 type Keys struct {
-	// List are keys in the memory of the program.
+	// List contains keys in the memory of the program.
 	List []Key
-	// File is a JSON file with further keys, as [FormatKeys] writes it; empty for none. It is read
-	// again when it changes: a key that is removed is rejected from then on. If the file
-	// becomes invalid or disappears, its last keys stay valid, and Logger receives an error.
+	// File is a JSON file with further keys, as [FormatKeys] writes it; empty for none. Keys reads it again when it
+	// changes, and then rejects removed keys. If the file becomes invalid or disappears, the last keys stay valid, and
+	// Logger receives an error.
 	File string
-	// Issuer is the issuer of the principals; empty means "keys". If it changes, all users
-	// become other principals.
+	// Issuer is the issuer of the principals; empty means "keys". Changing it turns all users into different
+	// principals.
 	Issuer string
 	// Next verifies other tokens, such as those of an authorization server. It does not receive
 	// tokens with the prefix of NewKey. Nil: other tokens are rejected.
@@ -271,8 +270,8 @@ type keyFile struct {
 	Keys []Key `json:"keys"`
 }
 
-// ParseKeys reads the content of a file of keys. It rejects unknown and repeated fields, because a mistyped name must
-// not make a key that never expires.
+// ParseKeys parses a file of keys. It rejects unknown and repeated fields, so that a misspelled field does not create a
+// key that never expires.
 func ParseKeys(content []byte) ([]Key, error) {
 	if len(content) > maxKeyFile {
 		return nil, fmt.Errorf("the file is too large: the limit is %d bytes", maxKeyFile)

@@ -20,9 +20,9 @@ const (
 
 // NewKey returns a new random API key. Show it to its user once, and store its [HashKey].
 //
-// A key matches pk_[0-9A-Za-z]{38}. The last six characters are the CRC-32 (IEEE) of those before, in
-// base 62 with the digits 0-9A-Za-z, the most significant first. So programs that look for leaked secrets recognize a
-// key without asking a server.
+// A key matches pk_[0-9A-Za-z]{38}. The last six characters are the CRC-32 (IEEE) of the ones before, in base 62 with
+// the digits 0-9A-Za-z, the most significant first. Programs that look for leaked secrets can therefore recognize a key
+// without asking a server.
 func NewKey() string {
 	key := make([]byte, len(keyPrefix), keyChars)
 	copy(key, keyPrefix)

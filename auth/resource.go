@@ -22,8 +22,8 @@ import (
 // URI, Issuers and Verifier are the fields that most servers set; jwt.Protect sets
 // Verifier and DPoP for JSON Web Tokens.
 //
-// Set the fields before the first use. A ProtectedResource must not be copied after
-// that. It is safe for concurrent use, also by several servers and handlers.
+// Set the fields before the first use. A ProtectedResource must not be copied after that. It is safe for concurrent
+// use, even by several servers and handlers.
 type ProtectedResource struct {
 	// URI is the URL of the server's endpoint, or a prefix of it, and the audience of its
 	// tokens (2026-07-28, basic/authorization, Canonical Server URI). It must be https, or
@@ -32,14 +32,14 @@ type ProtectedResource struct {
 	// client controls the Host header. Without Issuers and DPoP, URI is needed only for
 	// tokens with an audience.
 	URI string
-	// Issuers are the authorization servers that clients get tokens from: issuer identifiers
-	// (RFC 8414, section 2). If it is empty, clients have their tokens, such as API keys,
-	// from elsewhere: the server has no metadata, and its challenges name none.
+	// Issuers are the authorization servers that clients get tokens from: issuer identifiers (RFC 8414, section 2). If
+	// it is empty, clients get their tokens elsewhere, as with API keys: the server then serves no metadata, and its
+	// challenges name no issuer.
 	Issuers []string
 	// Verifier verifies the tokens. It must be set.
 	Verifier Verifier
-	// Audiences are the audiences of tokens for this server, if the authorization server does not use URI, for example
-	// the ID of an application. They are compared byte for byte. Nil: URI.
+	// Audiences are the accepted audiences of tokens, if the authorization server does not use URI, for example the ID
+	// of an application. They are compared byte for byte. Nil means URI.
 	Audiences []string
 	// Clients, if not nil, are the only clients whose tokens the server accepts.
 	Clients []string

@@ -18,10 +18,9 @@ import (
 // Verifier verifies access tokens. Package auth/jwt has a Verifier for JSON Web Tokens,
 // package auth/introspection one that asks the authorization server.
 //
-// Verify returns the information of a token that is genuine and has not expired. It
-// must fill in Info.Principal, Info.Audience, which [ProtectedResource] checks, and
-// Info.KeyThumbprint if the token is bound to a key. The token has the syntax of RFC 6750, section 2.1, and
-// at most 16 KiB. It is a secret and must not appear in a log or an error.
+// Verify returns what is known about a token that is genuine and has not expired. It must set Info.Principal,
+// Info.Audience, which [ProtectedResource] checks, and Info.KeyThumbprint if the token is bound to a key. The token has
+// the syntax of RFC 6750, section 2.1, and at most 16 KiB. It is a secret and must not appear in a log or an error.
 //
 // If the error is or wraps an *[InvalidTokenError], the client receives its Reason. If
 // it is or wraps [ErrUnavailable], the client receives HTTP status 503 and may try again
@@ -39,9 +38,8 @@ type VerifierFunc func(ctx context.Context, token string) (*Info, error)
 // Verify calls f.
 func (f VerifierFunc) Verify(ctx context.Context, token string) (*Info, error) { return f(ctx, token) }
 
-// ProofVerifier verifies DPoP proofs, with which a client proves that it has the key
-// that its token is bound to (RFC 9449). The ProofVerifier of package auth/jwt implements
-// it.
+// ProofVerifier verifies DPoP proofs, with which a client proves that it owns the key that its token is bound to (RFC
+// 9449). The ProofVerifier of package auth/jwt implements it.
 type ProofVerifier interface {
 	// VerifyProof verifies a proof. If nonce is not empty, the response carries it in its
 	// DPoP-Nonce header.
@@ -53,9 +51,9 @@ type ProofVerifier interface {
 	Algorithms() []string
 }
 
-// Proof is the DPoP proof of a request, and what it must be made for.
+// Proof is the DPoP proof of a request, and what it must match.
 type Proof struct {
-	// Request has the proof in its header DPoP. The proof must be for its method.
+	// Request carries the proof in its header DPoP. The proof must be for its method.
 	Request *http.Request
 	// URLs are canonical URLs without a query, of which the proof must name one.
 	URLs []string
@@ -76,8 +74,8 @@ type InvalidTokenError struct {
 	// Code is the error code of the challenge (RFC 6750, section 3.1; RFC 9449, section
 	// 7.1); empty for "invalid_token".
 	Code string
-	// Remedy says what the operator of the server can do if such tokens should be accepted. It is for logs: the client
-	// does not receive it.
+	// Remedy tells the operator of the server how to accept such tokens. It is for logs: the client does not receive
+	// it.
 	Remedy string
 }
 
@@ -105,8 +103,8 @@ type Info struct {
 	// KeyThumbprint is the thumbprint of the key that the token is bound to (RFC 9449,
 	// section 6); empty for a bearer token.
 	KeyThumbprint string
-	// Claims is a JSON object with all claims of the token or of the introspection
-	// response, without duplicate names; it may be nil. See [Info.Claim].
+	// Claims is a JSON object with all claims of the token or of the introspection response, without duplicate keys; it
+	// may be nil. See [Info.Claim].
 	Claims json.RawMessage
 
 	// Implies reports whether a granted scope includes a needed one. The server sets it
@@ -120,9 +118,8 @@ type Info struct {
 	token *string
 }
 
-// Claim returns the value of a claim as JSON. A claim inside an object has a path as its name, such as
-// "realm_access.roles". A claim whose own name contains dots, such as "https://example.com/roles", is found by that
-// name. The caller must not modify the value.
+// Claim returns the value of a claim as JSON. Dots lead into an object, as in "realm_access.roles". A claim whose own
+// name contains dots, such as "https://example.com/roles", is found by that name. The caller must not modify the value.
 func (i *Info) Claim(name string) (json.RawMessage, bool) { return claim(i.Claims, name) }
 
 // claim prefers the longest name that object contains, so that a name with dots has one meaning.
@@ -150,7 +147,7 @@ func (i Info) String() string {
 	return i.Principal.String() + " for " + strings.Join(i.Scopes, " ")
 }
 
-// GoString returns the same as String, so that no verb of package fmt prints the claims.
+// GoString returns String(), so that no verb of package fmt prints the claims.
 func (i Info) GoString() string { return i.String() }
 
 // LogValue implements [slog.LogValuer]. It omits the claims.

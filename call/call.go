@@ -34,14 +34,13 @@ import (
 // request or its connection is lost.
 type Handler func(ctx context.Context, c *Call) (result any, err error)
 
-// Middleware wraps the handling of calls. It runs for every method, methods that the server
-// does not know included. It may return without calling next, and may call next more than once.
+// Middleware wraps the handling of calls. It runs for every method, even one that the server does not know. It may
+// return without calling next, and may call next more than once.
 //
-// The context that next receives must be derived from the one that the middleware received, and
-// the call must be the same.
+// Pass the same call to next, and a context derived from the one that the middleware received.
 //
-// Middleware of a server can ask the client with the functions of package server, as a handler can, if the method
-// allows questions: it returns server.ErrInputRequired, and runs again with the answer.
+// In a server, middleware can ask the client with the functions of package server, as a handler can, if the method
+// allows questions. It then returns server.ErrInputRequired, and runs again with the answer.
 //
 // To refuse a call, return an error without calling next: a *jsonrpc.Error is sent unchanged. To let the model read the
 // reason, return a *mcp.CallToolResult with IsError.
@@ -52,17 +51,17 @@ type Middleware func(next Handler) Handler
 // reused, so it may be kept. Its methods are safe for concurrent use, except for SetMeta.
 type Call struct{ d Description }
 
-// Description has the values that the methods of a [Call] return.
+// Description contains the values that the methods of a [Call] return.
 type Description struct {
 	Method string
 	ID     jsonrpc.ID // zero for a notification, and for a request that a client has not sent yet
-	// Params are the members of the params object; nil for none. See jsonrpc.MembersOf.
+	// Params is the params object; nil if there is none. See jsonrpc.MembersOf.
 	Params    *jsonrpc.Members
 	Revision  mcp.Revision
 	Peer      Peer
 	Principal principal.Principal
 	Source    string
-	// Added receives the members of [Call.SetMeta], if a client is about to send the request. It is nil on a server.
+	// Added receives what [Call.SetMeta] adds, if a client is about to send the request. It is nil on a server.
 	Added mcp.Meta
 }
 
@@ -109,8 +108,7 @@ func (c *Call) Method() string { return c.d.Method }
 // because the id is assigned when the request is sent.
 func (c *Call) ID() jsonrpc.ID { return c.d.ID }
 
-// Params returns the members of the params object. It is never nil. The bytes must not be
-// modified. [ParamsOf] decodes them.
+// Params returns the params object. It is never nil. The bytes must not be modified. [ParamsOf] decodes them.
 func (c *Call) Params() *jsonrpc.Members { return c.d.Params }
 
 // ParamsOf returns the params of a call as a value of one of the types of package mcp, such as mcp.CallToolParams for
@@ -139,8 +137,8 @@ func (c *Call) Name() string {
 	return ""
 }
 
-// Meta returns the raw value of a member of the request's _meta object, or nil if there is
-// none. The bytes must not be modified.
+// Meta returns the raw value of a key in the request's _meta object, or nil if there is none. The bytes must not be
+// modified.
 func (c *Call) Meta(key string) json.RawMessage {
 	if meta, ok := c.d.Params.Get("_meta"); ok && meta[0] == '{' {
 		if value, ok := jsonrpc.Get(meta, key); ok {
@@ -160,9 +158,8 @@ func (c *Call) Peer() Peer { return c.d.Peer }
 // Principal returns the authenticated caller. It is principal.Anonymous without authentication.
 func (c *Call) Principal() principal.Principal { return c.d.Principal }
 
-// Source returns the id of the session or the network address that a request comes from, or ""
-// if neither is known. It tells callers apart that are not authenticated, for limits. A session
-// id is secret, so do not log it.
+// Source returns the id of the session or the network address that a request comes from, or "" if neither is known.
+// Limits use it to tell unauthenticated callers apart. A session id is a secret, so do not log it.
 func (c *Call) Source() string { return c.d.Source }
 
 // Extension returns the settings with which the client has declared an extension, a JSON
@@ -181,9 +178,9 @@ func (c *Call) Extension(id string) (settings json.RawMessage, ok bool) {
 var errNotOutgoing = errors.New("cannot set _meta of a request that a server handles: use SetMeta in the middleware " +
 	"of a client")
 
-// SetMeta adds a member to the _meta object of a request that a client is about to send. If the
-// caller of the client has set a member with the same key, that one is sent instead, unless it is
-// trace context. Middleware calls SetMeta before it calls next.
+// SetMeta adds an entry to the _meta object of a request that a client is about to send. If the caller of the client
+// has set the same key, the caller's value is sent instead, unless the key is trace context. Middleware calls SetMeta
+// before it calls next.
 //
 // The key must satisfy [mcp.CheckMetaKey] and must not be reserved by the protocol; the keys of
 // trace context are allowed. SetMeta returns an error for another key, for a value that has no

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Errors of requests. An error that the server reports is a *jsonrpc.Error instead.
+// The errors of requests. An error that the server reports is a *jsonrpc.Error instead.
 var (
 	// ErrConnectionLost means that the connection ended before the response arrived. The server
 	// may have acted on the request, so repeat it only if that does no harm; see
@@ -32,12 +32,12 @@ var (
 	// ErrNotSent means that the request was not sent, so the server cannot have acted on it. It
 	// is wrapped together with the reason: one of the errors above or the error of a context.
 	ErrNotSent = errors.New("request not sent")
-	// ErrResourceNotFound means that a resource does not exist. The handler of a resource returns it, wrapped or not,
-	// and so does a client if the server reports it: revisions of the protocol use different codes for it.
+	// ErrResourceNotFound means that a resource does not exist. A resource handler returns it, wrapped or not, and a
+	// client returns it if the server reports it, whatever code the revision uses.
 	ErrResourceNotFound = errors.New("resource not found")
 )
 
-// Errors of the functions that a server's handler calls.
+// The errors of functions that a server's handler calls.
 var (
 	// ErrCallDone is returned by the functions that send messages for a call, such as
 	// server.Progress, after its handler has returned or its client has cancelled it.
@@ -45,9 +45,9 @@ var (
 	// ErrNoCall is returned by the functions that need the context of a handler for any other
 	// context.
 	ErrNoCall = errors.New("context carries no call: pass the context that the handler received")
-	// ErrInputRequired is returned in 2026-07-28 by a question to the client whose answer is not there yet, and is the
-	// cause of the handler's context then. The handler must return; it runs again, from its beginning, when the answer
-	// is there. The client does not see the error.
+	// ErrInputRequired is returned in 2026-07-28 by a question that the client has not answered yet; the handler's
+	// context ends with the same cause. The handler must return, and runs again from its beginning when the answer has
+	// arrived. The client does not see the error.
 	ErrInputRequired = errors.New("the call waits for the client's input: return, and the handler runs again")
 	// ErrCancelled is the cause of a handler's context (context.Cause) when the client cancels
 	// the request.
@@ -69,8 +69,8 @@ func (e *TimeoutError) Error() string {
 // Is reports whether target is context.DeadlineExceeded.
 func (e *TimeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
-// SilentError reports a connection that was closed because nothing arrived on it, keep-alive
-// messages included. It wraps ErrConnectionLost.
+// SilentError reports a connection that was closed because nothing arrived on it, not even keep-alive messages. It
+// wraps ErrConnectionLost.
 type SilentError struct {
 	After time.Duration // since the last message arrived
 }
@@ -83,8 +83,8 @@ func (e *SilentError) Error() string {
 // Unwrap returns ErrConnectionLost.
 func (e *SilentError) Unwrap() error { return ErrConnectionLost }
 
-// StatusError reports an HTTP response with a status other than success. If the body has a
-// JSON-RPC error, errors.As finds it.
+// StatusError reports an HTTP response with a status other than success. If the body contains a JSON-RPC error,
+// errors.As finds it.
 type StatusError struct {
 	Status int // such as 503
 	// of the status, such as "Service Unavailable", with the target of a redirect; may be empty
@@ -143,8 +143,8 @@ func (e *AnswerError) Error() string {
 // The same request may succeed later. Over HTTP the response has status 429 or 503 and the
 // header Retry-After.
 //
-// A client returns the error on every wire: for a response with status 429 or 503, and for a
-// JSON-RPC error with retryAfterMs in its data. Then Err is set.
+// A client returns it for a response with status 429 or 503, and for a JSON-RPC error with retryAfterMs in its data.
+// Then Err is set.
 type OverloadError struct {
 	Limit string // the name of the limit, such as "requests in flight"
 	// how long the client should wait; a client gets at most 24 hours, and 0 if the server does not say

@@ -24,8 +24,8 @@ const maxLoggedName = 128
 // JSON-RPC error code, "capability missing", "scope missing", "internal error" or "panic".
 // Internal errors and panics are warnings; all other outcomes are information.
 //
-// The line has no parameters, no result and no principal, because they can be personal or
-// secret. The logger receives the context of the call. A nil logger means slog.Default().
+// The line contains no parameters, no result and no principal, because they can be personal or secret. The logger
+// receives the context of the call. A nil logger means slog.Default().
 func LogCalls(logger *slog.Logger) Middleware {
 	if logger == nil {
 		logger = slog.Default()

@@ -47,8 +47,8 @@ type RateLimit struct {
 // LimitRate returns middleware that limits the rate of calls of each caller. It rejects a call
 // beyond the limit with an *[OverloadError].
 //
-// A caller is a principal. Callers that are not authenticated are distinguished by
-// [Call.Source], so that one of them cannot use up the limit of the others.
+// A caller is a principal. Unauthenticated callers are told apart by [Call.Source], so that none of them can use up the
+// limit of the others.
 //
 // LimitRate tracks at most 10,000 callers. When there are more, it forgets those that have not
 // called recently, and then others. A caller that was forgotten starts with a full burst.

@@ -62,9 +62,9 @@ func (c *Client) Revision() mcp.Revision {
 	return c.last.revision
 }
 
-// KeepsSession reports whether the server keeps a session for the latest connection over HTTP: one with a session id,
-// or one of HTTP+SSE. What users do in it may affect each other. It is false before the first request if
-// Dialer.Discovery was used.
+// KeepsSession reports whether the latest HTTP connection uses a session: one with a session id, or one over HTTP+SSE.
+// In a session, the requests of different users may affect each other. KeepsSession is false before the first request
+// if Dialer.Discovery was used.
 func (c *Client) KeepsSession() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 // Dialer connects to servers. Its fields are the settings of the connections; the zero value
 // works. A Dialer is safe for concurrent use if its fields do not change.
 //
-// The client calls the functions in its fields from goroutines of its own. It logs their
-// panics. If the function answers a request of the server, the server receives an error.
+// The client calls the functions in its fields from its own goroutines. It logs their panics, and a server whose
+// question the function was answering receives an error.
 type Dialer struct {
 	// Name and Version describe the program to servers. The defaults are "parley" and "0.0.0".
 	Name, Version string
@@ -35,20 +35,19 @@ type Dialer struct {
 	// implements that extension in 2026-07-28: only [Client.StartTool] expects tasks then.
 	Extensions []Extension
 
-	// NoTasks turns off the support for tasks: servers of 2026-07-28 run tools without them, and
-	// the client does not ask for them in 2025-11-25. See [Client.CallTool].
+	// NoTasks turns off tasks: servers of 2026-07-28 run tools without them, and the client does not ask for them in
+	// 2025-11-25. See [Client.CallTool].
 	//
-	// Without NoTasks, servers of 2025-11-25 may also request that the client run Elicit, ElicitURL
-	// and Sample as tasks, and poll for their results (basic/utilities/tasks). A connection has at
-	// most 64 such tasks, including those that have ended. They end with the connection, and live
-	// for at most 24 hours.
+	// Without NoTasks, servers of 2025-11-25 may also request that the client run Elicit, ElicitURL and Sample as
+	// tasks, and poll for their results (basic/utilities/tasks). A connection has at most 64 such tasks, including
+	// those that have ended. They end with the connection, and after 24 hours at the latest.
 	NoTasks bool
 	// Tasks, if set, remembers the tasks that servers create for tool calls.
 	Tasks TaskStore
 
-	// Shared means that the Client sends requests of several people. A message of the server is then attributed to a
-	// call only if the protocol says so: in 2026-07-28, and on the event stream of the call over HTTP. Without Shared,
-	// a message that names no call is attributed to the newest one in flight.
+	// Shared tells the Client that it sends the requests of several people. It then attributes a message of the server
+	// to a call only if the protocol says which one: in 2026-07-28, and on the event stream of the call over HTTP.
+	// Without Shared, a message that names no call belongs to the newest call in flight.
 	Shared bool
 
 	// Elicit, ElicitURL, Sample and Roots answer requests of a server. The context has the values of the context of the
@@ -59,38 +58,36 @@ type Dialer struct {
 	// let the user decline. It may leave out fields that have a default. If it is nil, the
 	// client does not declare elicitation by forms.
 	Elicit func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
-	// ElicitURL asks the user for consent to open a URL and, if they agree, opens it in their
-	// browser. It must show which server asks and the whole URL, emphasize the host and warn
-	// of hosts in Punycode. It must not fetch or open the URL before. The client rejects URLs
-	// that mcp.ParseElicitURL rejects. In 2026-07-28, the server may ask again if the user is
-	// not done in time. If ElicitURL is nil, the client does not declare elicitation by URL.
+	// ElicitURL asks the user for consent to open a URL and, if they agree, opens it in their browser. It must show
+	// which server asks and the whole URL, emphasize the host and warn of hosts in Punycode. It must not fetch or open
+	// the URL before. The client rejects URLs that mcp.ParseElicitURL rejects. In 2026-07-28, the server may ask again
+	// if the user has not finished in time. If ElicitURL is nil, the client does not declare elicitation by URL.
 	ElicitURL func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	// Sample requests a message from a model. It should let the user review, change and
 	// reject both the request and the message. If it is nil, the client does not declare
 	// sampling.
 	//
 	// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-	// from 2027-07-28 on. Servers use the API of a model provider.
+	// from 2027-07-28 on. Use the API of a model provider instead.
 	Sample func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
 	// SampleTools declares that Sample supports tools.
 	//
 	// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-	// from 2027-07-28 on. Servers use the API of a model provider.
+	// from 2027-07-28 on. Use the API of a model provider instead.
 	SampleTools bool
 	// Roots returns the directories that servers may work in, as file:// URIs with absolute
 	// paths; others are errors, and nothing is sent. If it is nil, the client does not declare
 	// roots. See [Client.NotifyRootsChanged].
 	//
 	// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-	// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+	// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 	Roots func(ctx context.Context) ([]mcp.Root, error)
 
 	// Timeouts limit how long requests wait for their results.
 	Timeouts Timeouts
 
-	// Discovery is what an earlier connection to the same target has learned; see
-	// [Client.Discovery]. With it, Dial sends nothing and starts nothing. It is ignored if its
-	// target or revision differs.
+	// Discovery contains what an earlier connection to the same target learned; see [Client.Discovery]. With it, Dial
+	// sends nothing and starts nothing. It is ignored if its target or revision differs.
 	Discovery *Discovery
 
 	// KeepAlive is the interval in which the client checks idle connections, with a ping or,
@@ -106,26 +103,24 @@ type Dialer struct {
 	// sent keep-alive comments on it and stops.
 	KeepAlive time.Duration
 
-	// Middleware wraps every request to a server, also those that the client makes by itself,
-	// for instance to discover the server. The first one is the outermost. It runs once for a
-	// request, including the input requests that the client answers and the retry that
-	// follows, and again if the request is repeated after a lost connection. A panic in it
-	// ends the request with an error.
+	// Middleware wraps every request to a server, including those that the client makes by itself, for instance to
+	// discover the server. The first one is the outermost. It runs once for a request, including the input requests
+	// that the client answers and the retry that follows, and again if the request is repeated after a lost connection.
+	// A panic in it ends the request with an error.
 	//
 	// The result of a tool call that the server runs as a task is an *mcp.CreateTaskResult or, in
 	// 2025-11-25, an *mcp.LegacyCreateTaskResult. The requests about the task pass through the
 	// middleware, too.
 	Middleware []call.Middleware
 
-	// HTTPClient sends requests over HTTP. Its redirect policy is not used: the client
-	// follows redirects within the origin of the URL only. If it is nil, the Dialer uses a
-	// client of its own. That closes connections that are idle for four seconds, or for a
-	// shorter time that the server announces: on a connection that the server closes at that
-	// moment, a call would be lost.
+	// HTTPClient sends requests over HTTP. Its redirect policy is not used: the client follows redirects within the
+	// origin of the URL only. If it is nil, the Dialer uses its own client. That one closes connections after four idle
+	// seconds, or sooner if the server announces so, because a call is lost if the server closes its connection at that
+	// moment.
 	HTTPClient *http.Client
 
-	// Auth adds credentials to requests over HTTP; see package auth/oauth. If it is nil, the
-	// only credentials are those in HTTPTarget.Header.
+	// Auth adds credentials to requests over HTTP; see package auth/oauth. If it is nil, requests carry only the
+	// credentials in HTTPTarget.Header.
 	Auth Authorizer
 
 	// Header is sent with requests over HTTP in addition to HTTPTarget.Header. Its fields replace those of the same
@@ -144,15 +139,14 @@ type Dialer struct {
 	// possibly concurrently. It must not keep or change message.
 	Trace func(sent bool, message []byte)
 
-	// OnLog, if set, receives the log messages of servers. A session sends those that the
-	// server chooses, or those from the level that [Client.SetLogLevel] sets; 2026-07-28 sends
-	// none before SetLogLevel. The messages are untrusted: show them as such. OnLog is called
-	// in the order of the messages, but concurrently for calls over HTTP. Its context has the
-	// values of that of the call, as for Elicit, if the call is known. It must not block or use
-	// the client.
+	// OnLog, if set, receives the log messages of servers. A session sends those that the server chooses, or those from
+	// the level that [Client.SetLogLevel] sets; 2026-07-28 sends none before SetLogLevel. The messages are untrusted:
+	// show them as such. OnLog is called in the order of the messages, but concurrently for calls over HTTP. If the
+	// call is known, the context contains the values of the call's context, as for Elicit. It must not block or use the
+	// client.
 	//
 	// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-	// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry. See
+	// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead. See
 	// transport.CommandOptions.
 	OnLog func(ctx context.Context, message mcp.LoggingMessageParams)
 
@@ -245,15 +239,14 @@ func (d *Dialer) rejectsRevision(err error) (older bool, _ error) {
 	return true, nil
 }
 
-// Authorizer adds credentials to the HTTP requests of a client, in every revision, and
-// obtains them when a server asks for them. Package auth/oauth has one for OAuth. The server
-// argument of its methods is the URL of the target. The methods are only called for requests
-// to the origin of that URL, possibly concurrently.
+// Authorizer adds credentials to the HTTP requests of a client, in every revision, and obtains them when a server asks
+// for them. Package auth/oauth implements OAuth. The server argument of its methods is the URL of the target. The
+// methods are only called for requests to the origin of that URL, possibly concurrently.
 //
-// An Authorizer may also have a method Identity(server string) string, which returns a
-// digest of the credentials that it would add now, or an empty string if it does not know.
-// A Client keeps the private results of each identity apart. Without the method, the Authorizer
-// must not change to the credentials of another user during the life of a Client.
+// An Authorizer may also implement a method Identity(server string) string, which returns a digest of the credentials
+// that it would add now, or an empty string if it does not know. A Client keeps the private results of each identity
+// apart. Without the method, the Authorizer must not change to the credentials of another user during the life of a
+// Client.
 type Authorizer interface {
 	// Authorize adds credentials for server to the header of req, if it has any. It must not
 	// change anything else. After an error the request is not sent.
@@ -265,10 +258,9 @@ type Authorizer interface {
 	Reauthorize(req *http.Request, server string, resp *http.Response) (again bool, err error)
 }
 
-// BearerToken returns an Authorizer that sends requests to one server with an access token that the program gets
-// elsewhere, such as from a cloud provider. Requests to other servers get no token. Token returns the token for a
-// request; it is called for each, and has to renew the token itself: a rejected request is not sent again. Server is
-// the URL of the target.
+// BearerToken returns an Authorizer for access tokens that the program gets elsewhere, such as from a cloud provider.
+// It adds them to requests to one server, whose URL is server, and to no others. Token is called for each request and
+// must renew the token itself: a rejected request is not sent again.
 func BearerToken(server string, token func(ctx context.Context) (string, error)) Authorizer {
 	return &bearer{server, token}
 }
@@ -309,8 +301,8 @@ type Target interface {
 	String() string
 }
 
-// URL returns the server at a URL that begins with http:// or https://. It may use any HTTP
-// transport of the protocol. For a header, such as that of an API key, use an HTTPTarget.
+// URL returns the server at a URL that begins with http:// or https://. It may use any HTTP transport of the protocol.
+// To send a header, such as an API key, use an HTTPTarget.
 func URL(url string) Target { return &HTTPTarget{URL: url} }
 
 // Command returns the server that a command starts as a child process. A name without a
@@ -404,8 +396,8 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// NewTransport returns a new http.RoundTripper like the one that a Client uses if [Dialer.HTTPClient] is nil. Wrap it
-// in a RoundTripper of your own, for example to record requests. It is a copy of http.DefaultTransport that closes idle
-// connections early: a request is lost if the server closes its connection at the same time. NewTransport returns nil
-// if http.DefaultTransport is not an *http.Transport; use http.DefaultTransport then.
+// NewTransport returns an http.RoundTripper like the one that a Client uses if [Dialer.HTTPClient] is nil. Wrap it in
+// your own RoundTripper, for example to record requests. It is a copy of http.DefaultTransport that closes idle
+// connections early, because a request is lost if the server closes its connection at the same time. NewTransport
+// returns nil if http.DefaultTransport is not an *http.Transport; use http.DefaultTransport then.
 func NewTransport() http.RoundTripper { return httpclient.NewTransport() }

@@ -19,10 +19,10 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Stage is a step of a Dial, in which it can fail.
+// Stage is the step in which a Dial failed.
 type Stage string
 
-// The stages of a Dial, in their order.
+// The stages of a Dial, in order.
 const (
 	StageTarget     Stage = "target"     // checks the target and the fields of the Dialer
 	StageConnect    Stage = "connect"    // starts the command or connects to the server
@@ -55,9 +55,9 @@ func (e *DialError) Error() string {
 // Unwrap returns e.Err.
 func (e *DialError) Unwrap() error { return e.Err }
 
-// Wait waits until the connections that the Dial has opened are closed and the processes that it has started have
-// ended, which takes five seconds at most. Dial does not wait for them, because its context may have ended. If a
-// request of a Client returned the DialError, Client.Close waits, too.
+// Wait returns when all connections of the Dial are closed and all its processes have ended, after five seconds at the
+// latest. Dial itself does not wait for that, because its context may have ended. If a request of a Client returned the
+// DialError, Client.Close waits, too.
 func (e *DialError) Wait() { _ = e.endings.await(context.Background()) }
 
 // Advice returns what a user can do about the error, in a few words. It is empty if the

@@ -21,24 +21,22 @@ type ServerDetails struct {
 	Instructions string                 `json:"instructions,omitempty"` // tell a model how to use the server
 }
 
-// Discovery is what a connection has learned about its server. A later Dial with
-// Dialer.Discovery sends nothing and returns at once; the first request then connects,
-// without a search for the revision, and returns the errors of connecting. The server's details
-// are those of the Discovery until the client has to connect anew.
+// Discovery contains what a connection has learned about its server. A later Dial with Dialer.Discovery sends nothing
+// and returns at once; the first request then connects with the known revision, and returns any error of connecting.
+// The server's details come from the Discovery until the client has to connect anew.
 //
 // A Discovery can be stored as JSON. Store it where others cannot change it, because it
 // selects the revision. It contains no secrets, unless the server declares some.
 //
-// A Discovery that is no longer true costs time only: if the server does not support the
-// revision any more, the client connects as if it knew nothing, and sends the request again.
-// Only the call of a tool that may have run fails.
+// An outdated Discovery only costs time: if the server no longer supports the revision, the client connects as if it
+// knew nothing, and sends the request again. Only a tool call that may have run fails.
 type Discovery struct {
 	Target   string       `json:"target"` // its name, see [Target]
 	Revision mcp.Revision `json:"revision"`
 	// HTTPWithSSE means that the server uses the HTTP+SSE transport of 2024-11-05.
 	//
 	// Deprecated: 2025-03-26 deprecates HTTP+SSE (SEP-2596). The earliest removal is three months after
-	// that SEP became final, which it did in June 2026. Servers use Streamable HTTP.
+	// that SEP became final, which it did in June 2026. Use Streamable HTTP instead.
 	HTTPWithSSE bool          `json:"httpWithSSE,omitzero"`
 	Server      ServerDetails `json:"server"`
 	// ReceivedAt is when the server sent its details. They are fresh for TTLMs milliseconds

@@ -30,8 +30,8 @@
 //
 // # Settings
 //
-// The fields of a [Dialer] are the settings of a client. Its zero value works. Some fields
-// are functions that answer requests of servers; the client declares to servers which it has:
+// The fields of a [Dialer] are the settings of a client. Its zero value works. Some fields are functions that answer
+// questions from servers; the client declares a capability for each one that is set:
 //
 //	d := client.Dialer{
 //		Elicit: func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) { … },
@@ -45,11 +45,10 @@
 //
 // # Errors
 //
-// An error that the server reports is a *jsonrpc.Error. If the server did not serve the request
-// because it has reached a limit, the error is also a *call.OverloadError, which has the time
-// to wait. A tool that failed is a result with IsError, and a *[ToolError] from the function
-// [CallTool]. All other errors arise on the
-// client's side; those of Dial are a *[DialError].
+// An error that the server reports is a *jsonrpc.Error. If the server did not serve the request because it has reached
+// a limit, the error is also a *call.OverloadError, which states how long to wait. A tool that failed is a result with
+// IsError, and a *[ToolError] from the function [CallTool]. All other errors arise on the client's side; those of Dial
+// are a *[DialError].
 //
 // A Client reconnects: after the server's process has exited or a session has ended, the next
 // request starts a new one. The client does not repeat a tool call that may have run. Such a

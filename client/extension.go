@@ -29,11 +29,10 @@ type Extension struct {
 	// mcp.ResultTypeTask. Middleware and [Client.CallExtension] receive results of these
 	// types. Other methods return an error for one that middleware has not replaced.
 	ResultTypes []string
-	// Notifications has a function for each notification method of the extension. The context has
-	// the values of that of the request that the notification belongs to, if that is known, as for
-	// Dialer.OnLog. params is the JSON object with _meta, or nil; the function must not keep it. The
-	// functions run in the goroutine that receives messages, and possibly concurrently: they must not
-	// block or use the client.
+	// Notifications contains a function for each notification method of the extension. If the notification belongs to a
+	// known request, the context contains the values of the request's context, as for Dialer.OnLog. params is the JSON
+	// object with _meta, or nil; the function must not keep it. The functions run in the goroutine that receives
+	// messages, possibly concurrently, so they must not block or use the client.
 	Notifications map[string]func(ctx context.Context, params json.RawMessage)
 }
 
@@ -129,10 +128,9 @@ func (s ServerDetails) Extension(id string) (settings json.RawMessage, ok bool) 
 	return settings, ok && len(settings) > 0 && settings[0] == '{'
 }
 
-// CallExtension sends a request of an extension and returns its result, a JSON object.
-// params is a value that encodes to a JSON object without _meta, or nil for none; use
-// [WithMeta] for members of _meta. A method of the protocol itself is an error. The time-out
-// is Timeouts.Tool.
+// CallExtension sends a request of an extension and returns its result, a JSON object. params is a value that encodes
+// to a JSON object without _meta, or nil for none; use [WithMeta] for entries of _meta. A method of the protocol itself
+// is an error. The time-out is Timeouts.Tool.
 //
 // An error that the server reports is a *jsonrpc.Error, with the code
 // jsonrpc.CodeMethodNotFound if the server does not support the extension, and

@@ -24,9 +24,8 @@ import (
 // [ErrIncompleteList]. The tools before it are valid. A list whose cursor does not advance
 // ends without an error, and with a warning.
 //
-// Tools leaves out entries that cannot be decoded or have no name, and optional members that cannot
-// be decoded, and logs a warning. Over HTTP in 2026-07-28, it also leaves out tools with an invalid
-// x-mcp-header in their schema.
+// Tools leaves out entries that cannot be decoded or have no name, and optional fields that cannot be decoded, and logs
+// a warning. Over HTTP in 2026-07-28, it also leaves out tools with an invalid x-mcp-header in their schema.
 func (c *Client) Tools(ctx context.Context, options ...CallOption) iter.Seq2[*mcp.Tool, error] {
 	return list(ctx, c, options, mcp.MethodListTools, "tools",
 		func(page *mcp.ListToolsResult, sources []json.RawMessage) ([]mcp.Tool, *string) {
@@ -218,9 +217,8 @@ const (
 	maxEmptyPages  = 64       // in a row
 )
 
-// ErrIncompleteList means that the client has not requested the remaining pages of a list, for example
-// because it has too many. The entries that came before it are valid. The error is
-// also a call.ErrInvalidResponse.
+// ErrIncompleteList means that the client did not request the remaining pages of a list, for example because there are
+// too many. The entries that came before it are valid. The error is also a call.ErrInvalidResponse.
 var ErrIncompleteList = errors.New("the list is incomplete")
 
 // listLimits checks one list against the limits.

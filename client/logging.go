@@ -17,7 +17,7 @@ import (
 // each later request carries the level.
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 // See transport.CommandOptions.
 func (c *Client) SetLogLevel(ctx context.Context, level mcp.LoggingLevel) error {
 	if !level.Known() {

@@ -12,8 +12,8 @@ import (
 )
 
 // CallOption is a setting of one request: a tool call, a read, a list or a watch. Settings of all requests are fields
-// of [Dialer]. Of two options of a kind the last one counts. A request with an option that does not apply to it fails,
-// and is not sent. A list applies its options to the request of each page.
+// of [Dialer]. If an option is given twice, the last one counts. A request with an option that does not apply to it
+// fails, and is not sent. A list applies its options to the request of each page.
 type CallOption func(*callOptions) error
 
 // requestKind is a set of kinds of requests, which have different options.
@@ -62,23 +62,22 @@ func optionOf(name string, kinds requestKind, set func(*callOptions)) CallOption
 //
 // For a task, f runs in [Client.CallTool] and [Task.Wait]. 2026-07-28 does not allow progress notifications for a task,
 // only a status message: f receives each new one that the client sees, and not the numbers of the server. Total is then
-// 0, and done increases by 1 with each message. In 2025-11-25 a task sends notifications in the session that has
-// created it. Without them, and in another session, f receives the status messages.
+// 0, and done increases by 1 with each message. In 2025-11-25 a task sends notifications in the session that created
+// it. Without them, and in another session, f receives the status messages.
 func WithProgress(f func(done, total float64, message string)) CallOption {
 	return optionOf("WithProgress", anyRequest&^watchRequest, func(o *callOptions) { o.onProgress = f })
 }
 
-// WithTimeout limits the wait for the result to d, instead of Timeouts.Tool for a call and
-// Timeouts.Read for other requests. A progress notification restarts it; Timeouts.Max
-// limits the whole. A negative d means no limit but Timeouts.Max. For a call that the server runs
-// as a task, d then limits how long the requests about the task may fail.
+// WithTimeout limits the wait for the result to d, instead of Timeouts.Tool for a call and Timeouts.Read for other
+// requests. Each progress notification starts the time again; Timeouts.Max limits the whole wait. A negative d means no
+// limit except Timeouts.Max. For a call that the server runs as a task, d limits how long requests about the task may
+// keep failing.
 func WithTimeout(d time.Duration) CallOption {
 	return optionOf("WithTimeout", anyRequest, func(o *callOptions) { o.timeout = d })
 }
 
-// WithMeta adds members to _meta of the request. Their names must satisfy
-// mcp.CheckMetaKey. Names that the protocol reserves are an error, except for those of trace
-// context.
+// WithMeta adds entries to _meta of the request. Their keys must satisfy mcp.CheckMetaKey. Keys that the protocol
+// reserves are an error, except for the ones of trace context.
 func WithMeta(meta mcp.Meta) CallOption {
 	return optionOf("WithMeta", anyRequest, func(o *callOptions) { o.meta = meta })
 }
@@ -88,7 +87,7 @@ func WithMeta(meta mcp.Meta) CallOption {
 // requests, the client first sends logging/setLevel if the session has no level or a less detailed one.
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 // See transport.CommandOptions.
 func WithLogLevel(level mcp.LoggingLevel) CallOption {
 	return optionOf("WithLogLevel", toolRequest|readRequest|promptRequest,
@@ -101,36 +100,35 @@ func WithRefresh() CallOption {
 	return optionOf("WithRefresh", readRequest|listRequest, func(o *callOptions) { o.refresh = true })
 }
 
-// WithSource sets the Source of results and of listed definitions, so that a program can forward them unchanged. A
-// server sends a result that its handler got from a client without what belongs to the connection of that client: the
-// resultType, and entries of _meta that mcp.IsForwardable rejects.
+// WithSource keeps the JSON of results and listed definitions in their field Source, so that a program can forward them
+// unchanged. A server that returns such a result from a handler sends it without what belongs to the first connection:
+// the resultType, and entries of _meta that mcp.IsForwardable rejects.
 func WithSource() CallOption {
 	return optionOf("WithSource", toolRequest|readRequest|promptRequest|listRequest,
 		func(o *callOptions) { o.keepSource = true })
 }
 
-// WithUndecodedText is like [WithSource]. In addition, CallTool does not decode the content of a result if it consists
-// of texts and images without annotations, which takes time if they are long, and does not check the encoding of the
-// images. Then Content and ResultType are not set, Meta has the entries that mcp.IsForwardable accepts, and
+// WithUndecodedText is like [WithSource]. In addition, CallTool does not decode content that consists only of texts and
+// images without annotations, because decoding long content takes time, and does not check the base64 of the images.
+// Then Content and ResultType are not set, Meta contains the entries that mcp.IsForwardable accepts, and
 // StructuredContent must not be modified because it is part of Source.
 //
-// It is for the handlers of tools that forward calls. A server sends the Source of a result without Content, with the
-// entries of Meta, also to clients of other revisions. A handler that returns such a result must not use it any more,
-// because the memory of Source is used again.
+// It is meant for handlers that forward tool calls. The server sends the Source of the result, with the entries of
+// Meta, even to clients of other revisions. After the handler has returned the result, it must not use it any more,
+// because the memory of Source is reused.
 func WithUndecodedText() CallOption {
 	return optionOf("WithUndecodedText", toolRequest,
 		func(o *callOptions) { o.keepSource, o.undecodedText = true, true })
 }
 
-// WithTask asks the server to run the call of a tool as a task if it can. Created is called when the server has created
-// the task, for which CallTool then waits.
+// WithTask asks the server to run a tool call as a task if it can. CallTool still waits for the task; it calls created
+// when the server has created it.
 func WithTask(created func()) CallOption {
 	return optionOf("WithTask", toolRequest, func(o *callOptions) { o.taskCreated = created })
 }
 
-// WithCapabilities limits what one request declares of the client's capabilities for elicitation, sampling and roots,
-// in 2026-07-28: those that are not in c are left out. In a session, whose capabilities are declared once, it has no
-// effect.
+// WithCapabilities limits the capabilities for elicitation, sampling and roots that one request declares in 2026-07-28:
+// those that c lacks are left out. It has no effect in sessions, whose capabilities are declared once.
 func WithCapabilities(c mcp.ClientCapabilities) CallOption {
 	return optionOf("WithCapabilities", anyRequest, func(o *callOptions) { o.capabilities = &c })
 }
@@ -141,14 +139,13 @@ func WithoutReconnect() CallOption {
 	return optionOf("WithoutReconnect", watchRequest, func(o *callOptions) { o.noReconnect = true })
 }
 
-// RejectedError is an error of a function of [Dialer] that answers requests of servers, for a request that the program
-// does not allow: the server receives Wire. In 2026-07-28, where it is asked in the result of a request, the request
-// fails with Err.
+// RejectedError is returned by a function of [Dialer] that refuses a request from a server. The server receives Wire.
+// In 2026-07-28, where the question arrives in the result of a call, the call fails with Err.
 type RejectedError = rpc.RejectedInputError
 
-// OnElicitationComplete calls f when the server has announced that the user has finished at the URL of an elicitation
-// (2025-11-25, client/elicitation, Completion Notifications). Ctx is the context of Dialer.ElicitURL. It replaces an
-// earlier f. F is called once at most, which may be after the call has ended, and must not block.
+// OnElicitationComplete calls f when the server announces that the user has finished at the URL of an elicitation
+// (2025-11-25, client/elicitation, Completion Notifications). Ctx is the context that Dialer.ElicitURL received. A
+// second call replaces f. It is called at most once, possibly after the call has ended, and must not block.
 func OnElicitationComplete(ctx context.Context, f func()) {
 	if completion := outbound.CompletionOf(ctx); completion != nil {
 		completion.Then(f)

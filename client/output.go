@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// OutputError reports that a tool succeeded, but that its structured content does not match
-// the tool's output schema. It is also an call.ErrInvalidResponse.
+// OutputError reports that a tool succeeded, but that its structured content does not match the tool's output schema.
+// It is also a call.ErrInvalidResponse.
 type OutputError struct {
 	Tool   string
 	Result *mcp.CallToolResult // as the server sent it

@@ -179,7 +179,7 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams,
 // sent. In 2026-07-28 it does nothing: servers request the roots when they need them.
 //
 // Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 func (c *Client) NotifyRootsChanged(ctx context.Context) error {
 	l, err := c.connected(ctx)
 	if err != nil {

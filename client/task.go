@@ -14,9 +14,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Task is a tool call that may continue after its response, also while the client is not
-// connected (tasks extension of 2026-07-28; 2025-11-25, basic/utilities/tasks).
-// [Client.StartTool] and [Client.Task] return one. It is safe for concurrent use.
+// Task is a tool call that may continue after its response, even while the client is not connected (tasks extension of
+// 2026-07-28; 2025-11-25, basic/utilities/tasks). [Client.StartTool] and [Client.Task] return one. It is safe for
+// concurrent use.
 type Task struct {
 	c    *Client
 	id   string
@@ -31,10 +31,10 @@ type Task struct {
 	answered map[string]bool // keys of the input requests that are answered or being answered
 }
 
-// Errors of tasks. They are in a *[TaskError].
+// The errors of tasks, wrapped in a *[TaskError].
 var (
-	// ErrTaskNotFound means that the server does not have the task: its time to live has passed,
-	// or it belongs to another user.
+	// ErrTaskNotFound means that the server does not know the task: its time to live has passed, or it belongs to
+	// another user.
 	ErrTaskNotFound = errors.New("the server does not have the task")
 	// ErrTaskCancelled means that the task was cancelled.
 	ErrTaskCancelled = errors.New("the task was cancelled")
@@ -53,9 +53,9 @@ func (e *TaskError) Error() string { return "task: " + e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *TaskError) Unwrap() error { return e.Err }
 
-// TaskStore remembers the tasks of a program, so that it finds them after it was restarted, with
-// [Client.Task]. Its methods may be called concurrently. A task that its user can read without
-// authentication is protected by its id only, so a TaskStore must keep the ids secret.
+// TaskStore remembers the tasks of a program, so that it finds them after it was restarted, with [Client.Task]. Its
+// methods may be called concurrently. Without authentication, only its id protects a task, so a TaskStore must keep the
+// ids secret.
 type TaskStore interface {
 	// SaveTask is called when the server has created a task. If it returns an error, the client
 	// cancels the task and returns the error.
@@ -68,7 +68,7 @@ type TaskStore interface {
 
 // TaskRecord identifies a task.
 type TaskRecord struct {
-	// Server is the target of the client, in the form of its method String.
+	// Server is the target of the client, as its method String returns it.
 	Server string `json:"server"`
 	// ID is the id of the task. It is unique on the server.
 	ID string `json:"id"`
@@ -124,14 +124,13 @@ func checkTaskID(id string) error {
 // ID returns the id of the task. It is empty if the server has run the tool without a task.
 func (t *Task) ID() string { return t.id }
 
-// Wait waits for the end of the task and returns the result of the tool. It polls as often as the
-// server recommends, between 100 ms and 5 minutes, and when the server reports a change. It lets
-// the functions of the Dialer answer the input requests of the task. It reconnects and tries again
-// when a request fails, until all have failed for Timeouts.Tool; see [WithTimeout]. Timeouts.Max
-// does not limit Wait.
+// Wait waits for the end of the task and returns the result of the tool. It polls as often as the server recommends,
+// between 100 ms and 5 minutes, and when the server reports a change. The functions of the Dialer answer the task's
+// questions. It reconnects and tries again when a request fails, until all have failed for Timeouts.Tool; see
+// [WithTimeout]. Timeouts.Max does not limit Wait.
 //
-// The end of ctx ends the wait but does not cancel the task: Wait may be called again. The errors
-// are those of [Client.CallTool].
+// The end of ctx ends the wait but does not cancel the task: Wait may be called again. It returns the errors of
+// [Client.CallTool].
 func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
 	raw, _, err := t.await(ctx)
 	if err != nil {

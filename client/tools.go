@@ -39,11 +39,10 @@ import (
 // URL elicitation, after Dialer.ElicitURL has reported the user's consent. In 2025-11-25 it also
 // repeats a call that was rejected because the tool must run as a task, or must not.
 //
-// If the tool was listed, CallTool validates the structured content against the tool's
-// output schema; see [Client.Tools]. If they do not match, the error is an *[OutputError],
-// which has the result. Before that, it lists the tools again if the last list is older than
-// a minute. It logs a schema that is invalid or takes too long, and then does not check the
-// result.
+// If the tool was listed, CallTool validates the structured content against the tool's output schema; see
+// [Client.Tools]. If they do not match, the error is an *[OutputError], which contains the result. Before that, it
+// lists the tools again if the last list is older than a minute. It logs a schema that is invalid or takes too long,
+// and then does not check the result.
 func (c *Client) CallTool(ctx context.Context, name string, arguments any,
 	options ...CallOption) (*mcp.CallToolResult, error) {
 	o, err := optionsOf(options, toolRequest, c.dialer.Timeouts.Tool)

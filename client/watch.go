@@ -31,8 +31,9 @@ import (
 // later change is missed. Watch reconnects by itself, and then does the same again. Before
 // Watch returns a change, it drops the results that the change affects from the cache.
 //
-// A resource that the server does not watch, for instance because the client may not, is returned once for each
-// connection, with Change.URI and an error. Such an error does not end the watch: the loop can go on with the others.
+// If the server does not watch a resource, for instance because the client may not read it, Watch returns it once for
+// each connection, with Change.URI and an error. Such an error does not end the watch, so the loop can go on with the
+// other resources.
 //
 // Changes that arrive while the loop body runs are merged: each list and resource is
 // returned at most once.
@@ -337,9 +338,8 @@ type WatchFilter struct {
 	Tools     bool // the list of tools
 	Prompts   bool // the list of prompts
 	Resources bool // the lists of resources and of resource templates
-	// URIs are resources whose contents to watch: at most 1,024, of at most 8 KiB each and
-	// 1 MiB together. For the URI of a directory, a server may also report changes of the
-	// files in it.
+	// URIs are the resources to watch: at most 1,024, with at most 8 KiB each and 1 MiB in all. For the URI of a
+	// directory, a server may also report changes of the files in it.
 	URIs []string
 }
 

@@ -21,17 +21,18 @@ import (
 var errCannotAsk = fmt.Errorf("the client cannot be asked for an approval: it does not support elicitation by form: %w",
 	server.ErrCannotAsk)
 
-// Approve asks the user of the client whose request is being served, with a form. It is for [host.Host.Approve]. An
-// approval is used once: in 2026-07-28, a repetition of the client's last request is not approved again. The user can
-// allow the tool for its session, with any arguments, or, if the client has none, for 15 minutes. The policy decides
-// about each of these calls; they need no further approval if the same rule asks, and if neither the definition of the
-// tool nor the version of the policy has changed. Approve returns false if the user declines or dismisses the form. The
-// errors are [server.ErrCannotAsk] if there is no client or it does not support forms, one that wraps
-// context.DeadlineExceeded if the answer takes longer than the time between the call of Approve and the deadline of
-// ctx, and the errors of server.Ask.
+// Approve asks the user of the client whose request is being served, with a form. Use it as [host.Host.Approve]. An
+// approval counts once: in 2026-07-28, a repetition of the client's last request is not approved again. The user can
+// allow the tool for the session, with any arguments, or for 15 minutes if there is no session. The policy still
+// decides about each of these calls. They need no further approval as long as the same rule asks, and the definition of
+// the tool and the version of the policy stay the same.
 //
-// A task whose replica has ended runs again at another one. If it has used an approval, it fails then: the request may
-// have been sent, and the user has approved it once.
+// Approve returns false if the user declines or dismisses the form. It returns [server.ErrCannotAsk] if there is no
+// client or it does not support forms, an error that wraps context.DeadlineExceeded if no answer arrives before the
+// deadline of ctx, or an error of server.Ask.
+//
+// If the replica of a task ends, the task runs again on another one. If it has already used an approval, it fails then,
+// because the user approved the request once, and it may have been sent.
 func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 	if c := call.From(ctx); c == nil || !c.Peer().Capabilities.Elicitation.SupportsForm() {
 		return false, errCannotAsk

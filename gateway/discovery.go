@@ -18,8 +18,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Size describes the tools that a gateway has registered at one time. See [Gateway.OnSize]. It does not include
-// those of servers with CallerAuth, which depend on the caller.
+// Size describes the tools that a gateway has registered; see [Gateway.OnSize]. It does not include tools of servers
+// with CallerAuth, which depend on the caller.
 type Size struct {
 	Tools  int  // number of tools of all servers
 	Bytes  int  // size of their definitions, as JSON

@@ -6,30 +6,28 @@
 //	if err != nil { … }
 //	err = g.Serve(ctx, func(ctx context.Context) error { return s.ListenAndServe(ctx, "127.0.0.1:8080") })
 //
-// Host.Policy decides about the calls. Tools that it always denies to a caller are not in the lists of the caller.
+// Host.Policy decides about the calls. Tools that it always denies to a caller do not appear in the caller's lists.
 //
-// Tools and prompts are registered under their names in the merged list of the host,
-// such as files__read_text_file for the tool read_text_file of the server files; see
-// [host.Tool]. Resources and resource templates keep their URIs, which may be any text,
-// unless two servers list the same URI, or have templates that may match the same URIs. Then
-// those of both have the prefix server:NAME/, as in server:files/file:///notes.txt, or ui://server/NAME/
-// for pages (MCP Apps), and the gateway logs a warning. A template does not serve a URI that another server lists, and
-// one for URIs of any scheme, such as {+uri}, serves those that no other template may match. Links, embedded
-// resources, contents and pages in the results of a server, and the pages of its tools, are changed in the same way,
-// so that they never lead to another server. Resources that a server does not list cannot be read, except for pages
-// and for files of skills. Completion requests are forwarded to the server that has the prompt or template.
+// Tools and prompts are registered under their names in the merged list of the host, such as files__read_text_file for
+// the tool read_text_file of the server files; see [host.Tool]. Resources and resource templates keep their URIs, which
+// may be any text, unless two servers list the same URI, or have templates that may match the same URIs. Then the URIs
+// of both get the prefix server:NAME/, as in server:files/file:///notes.txt, or ui://server/NAME/ for pages (MCP Apps),
+// and the gateway logs a warning. A template does not serve a URI that another server lists, and a template for any
+// scheme, such as {+uri}, serves only URIs that no other template may match. Links, embedded resources, contents and
+// pages in the results of a server, and the pages of its tools, are changed in the same way, so that they never lead to
+// another server. Resources that a server does not list cannot be read, except for pages and for files of skills.
+// Completion requests go to the server of the prompt or template.
 //
-// With [Gateway.ListBudget], a model searches for the tools of a large catalogue instead of
-// receiving all definitions.
+// With [Gateway.ListBudget], a model searches for tools instead of receiving all definitions, if there are too many.
 //
-// Everything else in definitions and results is forwarded as the server sends it, members
-// that the protocol does not define included; see mcp.Tool.Source. White space may change.
-// Schemas are used for validation as far as possible, and never a reason to reject a tool. Subschemas that are true or
-// false become objects, because many clients reject a whole list with one; see schema.WithoutBooleans.
-// The instructions of the gateway contain those of the servers.
+// Everything else in definitions and results is forwarded as the server sends it, including fields that the protocol
+// does not define; see mcp.Tool.Source. White space may change. Schemas are used for validation as far as possible, but
+// no tool is rejected because of its schema. Subschemas that are true or false become objects, because many clients
+// reject a whole list that contains one; see schema.WithoutBooleans. The instructions of the gateway contain those of
+// the servers.
 //
-// Lists, and calls of tools that are not known, wait for servers that are starting, up to 10 seconds from the start of
-// a server on. The instructions name the servers whose lists are missing, and the error of a call names its server.
+// Lists, and calls of unknown tools, wait for starting servers, until 10 seconds after the start of a server. The
+// instructions name the servers whose lists are missing, and the error of a call names its server.
 //
 // Tools are registered when their server becomes ready. They stay registered when it
 // goes down: a call then starts the server again, or returns an error with the name of
@@ -38,18 +36,16 @@
 // all clients, and host.Host.Policy decides about the subscription of each client when it begins. With a policy,
 // clients can subscribe only to resources that are registered.
 //
-// The gateway forwards results, errors about the arguments or with a code of the server's
-// own, required URL elicitations, progress, cancellation and the program's members of
-// _meta, and each side may use another revision of the protocol.
+// The gateway forwards results, errors about the arguments or with a code of the server's own, required URL
+// elicitations, progress, cancellation and the program's entries of _meta. Each side may use another revision of the
+// protocol.
 //
-// A server may ask for input while it serves a call: for a form, a URL, a message of the model or
-// the roots. The client of that call receives the question, in the way of its revision. A client
-// of 2026-07-28 receives it as the result of its request; meanwhile the call of a tool waits, see
-// server.Parked, and the request for a prompt or resource is repeated with the answer. Messages for the
-// user name the server. The server
-// receives an error if the client does not support the question, or if nothing identifies the
-// call: a session over a byte stream or HTTP+SSE that several callers share does not. A server of
-// 2026-07-28 sees the capabilities of the client of each call. Log messages are forwarded in the
+// A server may ask for input while it serves a call: for a form, a URL, a message of the model or the roots. The client
+// of that call receives the question, as its revision requires. A client of 2026-07-28 receives it as the result of its
+// request; meanwhile the call of a tool waits, see server.Parked, and the request for a prompt or resource is repeated
+// with the answer. Messages for the user name the server. The server receives an error if the client does not support
+// the question, or if nothing identifies the call: a session over a byte stream or HTTP+SSE that several callers share
+// does not. A server of 2026-07-28 sees the capabilities of the client of each call. Log messages are forwarded in the
 // same way, at the level of the client.
 //
 // Tools that a server may run as tasks can run as tasks of the gateway, which keeps them for up

@@ -22,28 +22,26 @@ import (
 // server and updates them when they change. Set the fields before Run and do not change
 // them afterwards.
 type Gateway struct {
-	// Timeout limits the time that a request to a server may take without progress.
-	// Each progress notification restarts it. 0 means 10 minutes. It is longer than the
-	// usual time-outs of clients, which end a request before it.
+	// Timeout limits how long a request to a server may take without progress. Each progress notification starts it
+	// again. 0 means 10 minutes, which is longer than the usual time-outs of clients, so that they end a request first.
 	Timeout time.Duration
 
-	// ListBudget is the maximum size of the definitions of all tools together in tools/list, in bytes of JSON; a token
-	// of a model is about four bytes. If they are larger, the list has three tools instead: search_tools finds tools,
-	// describe_tool returns the definition of one, and call_tool calls it. The other tools can still be called by their
-	// names, too. 0 means no limit. If it is negative, clients always search. The tools that a caller has of servers
-	// with CallerAuth count for this caller; if they exceed the limit together with the others, the caller searches for
-	// them.
+	// ListBudget limits the total size of the tool definitions in tools/list, in bytes of JSON; a token of a model is
+	// about four bytes. Beyond it, the list contains three tools instead: search_tools finds tools, describe_tool
+	// returns the definition of one, and call_tool calls it. All tools can still be called by name. 0 means no limit,
+	// and a negative number means that clients always search. Tools that a caller has from servers with CallerAuth
+	// count for this caller, who searches for them if the total exceeds the limit.
 	ListBudget int
 
-	// OnSize, if set, is called by Run when the size of the catalogue has changed.
+	// OnSize, if set, is called when the number or the size of the registered tools has changed.
 	OnSize func(Size)
 
-	// Toolset, if set, selects what the gateway registers. Several gateways, each with a server
-	// of its own, can serve different toolsets of one host.
+	// Toolset, if set, selects what the gateway registers. Several gateways, each with its own server, can serve
+	// different toolsets of one host.
 	Toolset *Toolset
 
-	// LocalUser, if set, reports whether a request without authentication comes from the user of this machine: the
-	// server accepts no others. Servers that cannot tell for whom they ask may ask this user.
+	// LocalUser, if set, reports whether a request without authentication comes from the user of this machine, because
+	// the server accepts nobody else. Servers whose questions do not name a call may ask this user.
 	LocalUser func(ctx context.Context) bool
 
 	// Logger receives a warning for each tool, prompt, resource or template that the
@@ -78,15 +76,15 @@ type Gateway struct {
 
 const defaultTimeout = 10 * time.Minute
 
-// New returns a Gateway from h to s. It registers what all callers have with s, and sets s.Catalogs to what a caller
-// has of servers with CallerAuth; the program may register other entries with s. It also sets the other functions of s,
-// such as s.InstructionsFor and s.Headers. From now on s declares the capabilities for tools, resources and prompts,
-// even while it has none. New registers the extensions of the servers; Run updates them.
+// New returns a Gateway that serves the servers of h with s. It adds what all callers can use to s, and sets s.Catalogs
+// for what single callers get from servers with CallerAuth; the program may add its own tools and resources to s. It
+// also sets other functions of s, such as s.InstructionsFor and s.Headers. From now on, s declares the capabilities for
+// tools, resources and prompts, even while there are none. New registers the extensions of the servers; Run updates
+// them.
 //
-// New returns an error if s.Catalogs is set, for example by another Gateway,
-// or if h was started before its first Gateway was made: from then on, h sends the requests of its servers to the
-// clients of the gateway. The Store of the first server has the large results of tools, encrypted with its Keys; see
-// host.ServerConfig.MaxResult.
+// New returns an error if s.Catalogs is set, for example by another Gateway, or if h was started before its first
+// Gateway was made: from then on, h sends its servers' requests to the clients of the gateway. The Store of the first
+// server keeps the large results of tools, encrypted with its Keys; see host.ServerConfig.MaxResult.
 func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	if s.Catalogs != nil {
 		return nil, errors.New("gateway: Server.Catalogs must be nil")
@@ -133,8 +131,8 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 //
 //	err := g.Serve(ctx, s.Run) // or s.ListenAndServe, with an address
 //
-// Until then it registers what the servers have, as [Gateway.Run] does. serve receives ctx. Serve returns the error of
-// [host.Host.Start] or serve; it logs a warning if a server could not be closed.
+// Meanwhile it registers what the servers offer, as [Gateway.Run] does. serve receives ctx. Serve returns the error of
+// [host.Host.Start] or of serve, and logs a warning if a server could not be closed.
 func (g *Gateway) Serve(ctx context.Context, serve func(context.Context) error) error {
 	if err := g.host.Start(); err != nil {
 		return err
@@ -151,9 +149,9 @@ func (g *Gateway) Serve(ctx context.Context, serve func(context.Context) error) 
 	return err
 }
 
-// Run registers what the servers of the host have, and updates it, until ctx ends or
-// the host is closed. It is for programs that start and close the host themselves: the host must have been started.
-// Run must be called only once.
+// Run registers what the servers of the host offer, and keeps it up to date, until ctx ends or the host is closed. It
+// is for programs that start and close the host themselves: the host must have been started. Run must be called only
+// once.
 func (g *Gateway) Run(ctx context.Context) {
 	defer close(g.registered.ended)
 	if g.notAdded != nil {
@@ -235,20 +233,19 @@ func (g *Gateway) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// Toolset selects some of what the servers of a host have. It selects what Servers, Tools or
-// Prompts name, without what Hide names. The zero Toolset selects nothing.
+// Toolset selects some tools, prompts and resources of a host: what Servers, Tools or Prompts name, except what Hide
+// names. The zero Toolset selects nothing.
 //
 // In patterns, * matches any number of characters and ? matches one character. Patterns match
 // whole names, and letters are case-sensitive.
 type Toolset struct {
-	// Servers has patterns of the names of servers. All tools, prompts, resources and resource
-	// templates of these servers are selected.
+	// Servers contains patterns of server names. All tools, prompts, resources and resource templates of these servers
+	// are selected.
 	Servers []string
-	// Tools and Prompts have patterns of names in the merged lists of the host, such as
-	// files__read_*. They select tools and prompts of all servers.
+	// Tools and Prompts contain patterns of names in the merged lists of the host, such as files__read_*. They select
+	// from all servers.
 	Tools, Prompts []string
-	// Hide has patterns of the names of tools and prompts, in the merged lists of the host, that
-	// are not selected.
+	// Hide contains patterns of names of tools and prompts, in the merged lists of the host, that are not selected.
 	Hide []string
 }
 

@@ -126,8 +126,8 @@ func (r *registrations[E]) drop(e *registration[E]) {
 	e.name, e.tried = "", ""
 }
 
-// WaitReady waits until no server of the host is starting, as [host.Host.WaitReady] does, and the gateway has
-// registered what they have. It returns the errors of that method. Run must have been called, or be called soon.
+// WaitReady waits until no server of the host is starting, and the gateway has registered what the servers offer. It
+// returns the errors of [host.Host.WaitReady]. Run must have been called, or be about to be called.
 func (g *Gateway) WaitReady(ctx context.Context) error {
 	errs := []error{g.host.WaitReady(ctx)}
 	for _, status := range g.host.Status() {
@@ -137,7 +137,7 @@ func (g *Gateway) WaitReady(ctx context.Context) error {
 }
 
 // Await waits until the gateway has registered what a status of its host lists, or a later status of the same server.
-// It returns at once if the host no longer has the server. The error is context.Cause(ctx) if ctx ends first, and
+// It returns at once if the host no longer knows the server. It returns context.Cause(ctx) if ctx ends first, and
 // call.ErrClosed if Run has ended.
 func (g *Gateway) Await(ctx context.Context, status host.ServerStatus) error {
 	for {

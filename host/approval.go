@@ -30,8 +30,8 @@ var errUnanswered = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded
 
 const defaultApprovalTimeout = 5 * time.Minute
 
-// Approval asks whether one request may be sent, or one request of a server answered. It is for this request only, and
-// is used once, unless the user of a gateway allows a tool for the session.
+// Approval asks whether the Host may send one request, or answer one request from a server. It covers only this
+// request, and counts once, unless the user of a gateway allows a tool for the session.
 type Approval struct {
 	Request *Request // must not be modified
 	reason  string   // of the policy
@@ -69,10 +69,10 @@ const (
 	maxQuestion = 64 << 10 // a longer question is not asked
 )
 
-// Question returns a text that asks the user: what, at which server, with which arguments, for which caller, and why.
-// Its first paragraph is the question in one sentence; a program that shows the answers below the text can repeat it
-// there. Control characters and invisible characters are shown by code point. Arguments are without white space and
-// with sorted members. If they have more than 4 KiB, long values are shortened; no member is left out.
+// Question returns the text for the user: what is asked, at which server, with which arguments, for which caller, and
+// why. Its first paragraph is one sentence, which a program can repeat above the answers. Control characters and
+// invisible characters are shown by code point. Arguments are JSON without white space and with sorted keys. Beyond 4
+// KiB, long values are shortened, but no key is left out.
 func (a *Approval) Question() string {
 	r := a.Request
 	text, label := fmt.Sprintf("Allow the %s %q of the server %q?", r.Kind, plain(r.Name), r.Server), "Arguments"
@@ -254,19 +254,19 @@ func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision
 		stateless: c.Session == ""}
 }
 
-// AllowSession lets the caller call the tool again, with any arguments, until its session ends or, if it has no
-// session, for 15 minutes. The policy decides about each of these calls; they need no further approval if the same rule
-// asks, and if neither the definition of the tool nor the version of the policy has changed. AllowSession has an effect
-// if Answers offers it, and if Host.Approve then returns true.
+// AllowSession lets the caller call the tool again, with any arguments, until the session ends, or for 15 minutes
+// without a session. The policy still decides about each of these calls. They need no further approval as long as the
+// same rule asks, and the definition of the tool and the version of the policy stay the same. AllowSession only has an
+// effect if Answers offers it and Host.Approve then returns true.
 func (a *Approval) AllowSession() {
 	if a.session != nil {
 		a.session.chosen = true
 	}
 }
 
-// Digest identifies the request and its caller: the server, the tool, prompt or resource with its definition, the
-// arguments, the version of the policy and the caller. Equal requests of a server in one call have different digests.
-// An answer for one digest must not count for another.
+// Digest identifies the request and its caller: it covers the server, the tool, prompt or resource with its definition,
+// the arguments, the version of the policy, and the caller. If a server sends the same request twice during one call,
+// the digests differ. An answer for one digest must not count for another.
 func (a *Approval) Digest() string { return a.digest }
 
 // Answers returns the texts of the answers that a user can choose from. Session is for [Approval.AllowSession]; it is

@@ -12,32 +12,32 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Caller is on whose behalf a [Host] sends a request, and who answers what the server asks meanwhile. A program with
-// several users passes one with [WithCaller]; a gateway makes one of each request that it serves. A nil function means
-// that the caller cannot be asked, or receives no such message.
+// Caller says for whom a [Host] sends a request, and who answers when a server asks something meanwhile. A program with
+// several users passes one with [WithCaller]; a gateway creates one from each request that it serves. A nil function
+// means that this caller cannot be asked, or does not receive such messages.
 //
-// A Caller must not be modified once it is in use. A Host keeps the last one of each connection, which receives what a
-// server sends when none of its requests is in flight. The functions are called with a context that has the values of
-// the context of the request, if one is in flight. They may be called concurrently.
+// A Caller must not be modified once it is in use. For each connection, a Host keeps the last Caller, who receives what
+// the server sends when no request is in flight. If a request is in flight, the context of the functions contains the
+// values of its context. The functions may be called concurrently.
 type Caller struct {
-	// Session keeps the state apart that servers have for different sessions of one user. It is empty if the caller has
-	// none.
+	// Session separates the state that servers keep for different sessions of one user. It is empty if the caller has
+	// no session.
 	Session string
 	// Auth identifies the user. Nil means that the caller has not authenticated.
 	Auth *auth.Info
-	// Local means that the caller is the user of this machine, although nobody has authenticated the request: the
-	// program accepts no others.
+	// Local says that the caller is the user of this machine, although the request is not authenticated, because the
+	// program accepts nobody else.
 	Local bool
-	// Client is what the program of the caller calls itself. Users who approve requests see it.
+	// Client is the name that the caller's program gives itself. Users who approve requests see it.
 	Client string
 
-	// Header has headers of the caller's request that servers may receive; see ServerConfig.CallerHeaders. They are
-	// secrets. A Host passes each only to the servers that name it.
+	// Header contains headers of the caller's request for the servers that name them in ServerConfig.CallerHeaders.
+	// They are secrets. A Host passes each header only to these servers.
 	Header http.Header
 
-	// Elicit, ElicitURL, Sample and Roots answer requests of servers, as those of client.Dialer do. A function whose
-	// answer is in another round of the caller's request (2026-07-28) returns call.ErrInputRequired; the request to the
-	// server ends then. Messages to users name the server.
+	// Elicit, ElicitURL, Sample and Roots answer requests of servers, like the fields of client.Dialer. A function that
+	// gets its answer in another round of the caller's request (2026-07-28) returns call.ErrInputRequired, which ends
+	// the request to the server. Messages to users name the server.
 	Elicit    func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	ElicitURL func(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error)
 	Sample    func(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
@@ -45,9 +45,9 @@ type Caller struct {
 	SampleTools bool
 	Roots       func(ctx context.Context) ([]mcp.Root, error)
 
-	// Log receives log messages of servers. Their loggers begin with the name of the server. It must not block.
+	// Log receives log messages from servers. Their logger names begin with the name of the server. It must not block.
 	Log func(ctx context.Context, message mcp.LoggingMessageParams)
-	// Notify receives the notifications of extensions; see ServerConfig.Extensions. It must not block.
+	// Notify receives notifications of extensions; see ServerConfig.Extensions. It must not block.
 	Notify func(ctx context.Context, extension, method string, params json.RawMessage)
 }
 
@@ -145,7 +145,7 @@ func (kinds inputKinds) capabilities() (c mcp.ClientCapabilities) {
 	return c
 }
 
-// ErrAnonymousCaller is the error of requests without an authenticated caller to a server with
+// ErrAnonymousCaller is returned for a request without an authenticated caller to a server with
 // [ServerConfig.CallerAuth].
 var ErrAnonymousCaller = errors.New("host: the server requires the credentials of the caller, and the caller is not " +
 	"authenticated")

@@ -99,8 +99,8 @@ func isFieldValue(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }
 
-// CallerHeaders returns the names of the headers that [ServerConfig.CallerHeaders] of the servers pass on, such as
-// X-Jira-Token. A gateway sets Caller.Header to these headers of a request, and to no others.
+// CallerHeaders returns the names of all headers that some server receives because of [ServerConfig.CallerHeaders],
+// such as X-Jira-Token. A gateway copies these headers of a request, and no others, into Caller.Header.
 func (h *Host) CallerHeaders() []string {
 	if r := h.roster.Load(); r != nil {
 		return r.callerHeaders

@@ -25,15 +25,15 @@ const (
 	callerListTimeout = 10 * time.Second
 )
 
-// Status returns the status of the server with the lists that it sends to the caller of ctx. For a server without
-// [ServerConfig.CallerAuth] this is the status of the server. Otherwise, the lists are requested with the credentials
-// of the caller if they are not known, or older than maxAge; one request on a connection is in flight at a time, and
-// callers with the same lists share the version of the status. A Host keeps the lists as long as the connection; see
-// [ServerConfig.Sharing].
+// Status returns the status of the server, with the lists that the server sends to the caller of ctx. Without
+// [ServerConfig.CallerAuth] this is simply the status of the server. Otherwise Status requests the lists with the
+// caller's credentials, if they are unknown or older than maxAge. At most one such request is in flight on a
+// connection, and callers with the same lists share the version of the status. A Host keeps the lists as long as the
+// connection; see [ServerConfig.Sharing].
 //
-// If the lists cannot be updated, the previous ones are returned, and Incomplete has the reason. Without
-// previous ones, and if the caller needs a login, Status returns the error: that of the authorizer, such as a
-// *call.URLRequiredError, ErrAnonymousCaller, or an error of [Client.CallTool].
+// If the lists cannot be updated, Status returns the previous ones, and Incomplete states the reason. If there are
+// none, or the caller needs a login, it returns the error: one of the authorizer, such as a *call.URLRequiredError,
+// ErrAnonymousCaller, or an error of [Client.CallTool].
 func (c Client) Status(ctx context.Context, maxAge time.Duration) (ServerStatus, error) {
 	s, err := c.host.enter(c.server)
 	if err != nil {

@@ -19,15 +19,13 @@ var (
 	errNotConnected    = errors.New("the server is not connected")
 )
 
-// WatchLists calls changed each time the lists that a server with CallerAuth sends to the caller of ctx have changed,
-// until ctx ends or the Host is closed. [Client.Status] returns the new lists then. The watch uses a client of the
-// caller. WatchLists repeats it when it fails, for example because the caller needs a login. A Host watches the lists
-// of at most 128 callers of a server at a time; other calls of WatchLists wait. Changes that occur while changed runs
-// are merged.
+// WatchLists calls changed whenever a server with CallerAuth has changed the lists of the caller of ctx, until ctx ends
+// or the Host is closed. [Client.Status] then returns the new lists. The watch uses the caller's connection, and starts
+// again when it fails, for example because the caller needs a login. A Host watches the lists of at most 128 callers of
+// one server at a time; further calls of WatchLists wait. Changes that occur while changed runs are merged.
 //
-// If another server replaces the server, WatchLists continues with it; see [Host.SetServers]. WatchLists returns nil
-// when ctx ends. The errors are [ErrUnknown], also when the server is removed, ErrAnonymousCaller, and
-// call.ErrClosed.
+// If another server replaces this one, WatchLists continues with it; see [Host.SetServers]. WatchLists returns nil when
+// ctx ends. It returns [ErrUnknown] for an unknown or removed server, ErrAnonymousCaller, or call.ErrClosed.
 func (c Client) WatchLists(ctx context.Context, changed func()) error {
 	h, server := c.host, c.server
 	who := callerOf(ctx).Principal
@@ -49,10 +47,9 @@ func (c Client) WatchLists(ctx context.Context, changed func()) error {
 	}
 }
 
-// Outdate makes the Host request lists of servers with CallerAuth again when they are used the next time, for
-// example because another process knows that they have changed: those of the callers for which the function of returns
-// true. It reports whether this Host may have returned previous lists to one of these callers. It is safe for
-// concurrent use; of must not block.
+// Outdate makes the Host request the lists of servers with CallerAuth again when they are next used, for the callers
+// for whom of returns true. Call it when another process knows that the lists have changed. Outdate reports whether
+// this Host may have returned old lists to one of these callers. It is safe for concurrent use; of must not block.
 func (h *Host) Outdate(of func(caller principal.Principal) bool) (found bool) {
 	for _, s := range h.all() {
 		found = s.pool.outdate(of) || found

@@ -231,14 +231,14 @@ const (
 	digestLength = 9
 )
 
-// Tool is a tool of a server of a [Host], under a name that no other tool of the Host has: tools that would have the
-// same name are withheld, and [ServerStatus.Incomplete] reports them.
+// Tool is a tool of a server, under a name that is unique in the [Host]. Tools that would have the same name are
+// withheld, and [ServerStatus.Incomplete] reports them.
 type Tool struct {
 	// Name is the name in the merged list: the name of the server, two underscores and the name of the tool.
 	// [ServerConfig] can set another prefix and another name. Characters other than ASCII letters, digits, hyphens,
-	// underscores and dots are replaced by underscores. If tools of one server would then have the same name, such as
-	// 検索 and 削除, a digest of the whole name follows where characters were replaced. The end of a name that is
-	// longer than [Host.MaxName] is replaced by such a digest. The name depends on nothing else.
+	// underscores and dots are replaced by underscores. If two tools of one server would then have the same name, such
+	// as 検索 and 削除, a digest of the whole name is added where characters were replaced. A name that is longer than
+	// [Host.MaxName] ends with such a digest. The name depends on nothing else.
 	Name string
 	// Server is the name of the server in Host.Servers.
 	Server string
@@ -246,19 +246,19 @@ type Tool struct {
 	Definition mcp.Tool
 }
 
-// Prompt is a prompt of a server of a [Host], as Tool is a tool. Its name may have any length and any characters.
+// Prompt is a prompt of a server, under a name that is unique in the [Host]; see [Tool]. The name may have any length
+// and contain any characters.
 type Prompt struct {
 	Name       string
 	Server     string
 	Definition mcp.Prompt
 }
 
-// Tools returns the tools of all servers in one list, in the order of the servers and
-// of each server's own list. It includes the tools of servers that were ready and are
-// down now: a call starts those servers again. The caller owns the slice. It must not
-// modify the definitions. The tools of a server with [ServerConfig.CallerAuth] are those that it
-// lists without the credentials of a caller. The tools that Policy denies are included. Tools that only pages of their
-// server may call (MCP Apps) are not: they are in [ServerStatus].Tools, and [Client.CallTool] calls them.
+// Tools returns the tools of all servers in one list, in the order of the servers and of each server's own list. It
+// includes the tools of servers that were ready and are down now: a call starts those servers again. The caller owns
+// the slice. It must not modify the definitions. For a server with [ServerConfig.CallerAuth], the list contains the
+// tools that it lists without a caller's credentials. Tools that Policy denies are included. Tools that only pages of
+// their server may call (MCP Apps) are not: they are in [ServerStatus].Tools, and [Client.CallTool] calls them.
 func (h *Host) Tools() (all []Tool) {
 	for _, l := range h.toolLists(context.Background()) {
 		all = append(all, forModel(l.tools)...)

@@ -9,26 +9,26 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Client uses one server of a [Host], as a [client.Client] does, under the policy, the hooks and the audit log of the
-// host. It is a source for package skills and package apps.
+// Client uses one server of a [Host] like a [client.Client], but under the policy, the hooks and the audit log of the
+// Host. Packages skills and apps accept it.
 //
 // If the server is starting, a method waits for it. If the server is down, a method starts it again and waits. If a
-// server that was ready cannot be started again at once, a method waits for further attempts until about 10 seconds
-// after the loss of the server. A request that was not sent because the connection was lost is sent again; a request
-// that the server may have received is not.
+// server that was ready does not start again at once, a method waits for further attempts, until about 10 seconds after
+// the server was lost. A request that was not sent because the connection was lost is sent again; a request that the
+// server may have received is not.
 //
-// The methods return a *[DownError] if the server cannot be started or has failed a moment ago, [ErrUnknown] if the
-// Host has no such server, and a *[DeniedError] if the policy or a hook rejects the request. They are safe for
-// concurrent use. Names of tools and prompts are those that the server uses.
+// The methods return a *[DownError] if the server cannot be started or has just failed, [ErrUnknown] if the Host does
+// not know the server, and a *[DeniedError] if the policy or a hook rejects the request. They are safe for concurrent
+// use, and take the server's own names of tools and prompts.
 type Client struct {
 	host   *Host
 	server string
 }
 
-// Client returns a Client for a server of the Host. It waits for nothing, and checks nothing.
+// Client returns a Client for a server of the Host. It neither waits for the server nor checks that it exists.
 func (h *Host) Client(server string) Client { return Client{h, server} }
 
-// Server returns what the server has declared, which is empty while the Host does not know it.
+// Server returns what the server declared about itself. It is empty while the Host does not know it.
 func (c Client) Server() client.ServerDetails {
 	if s := c.host.find(c.server); s != nil {
 		return s.snapshot().Server
@@ -120,23 +120,21 @@ func (c Client) Complete(ctx context.Context, params mcp.CompleteParams) (*mcp.C
 	return &result.Completion, nil
 }
 
-// Subscribe calls updated each time a resource was updated, until ctx ends
-// or the Host is closed. It also calls updated when an update may have been missed, for
-// example after a reconnect and at the start. Several updates may lead to one call.
-// updated runs on the goroutine that receives the messages of the server, so it must
-// return soon.
+// Subscribe calls updated whenever a resource was updated, until ctx ends or the Host is closed. It also calls updated
+// when an update may have been missed, for example after a reconnect and at the start. Several updates may lead to one
+// call. updated runs on the goroutine that receives the messages of the server, so it must return soon.
 //
 // Subscribe starts a lazy server, but not a server that is down, and does not call updated while the
 // server is down or if the server does not support subscriptions.
 //
-// The resources of a server with CallerAuth are watched with the credentials of the caller of ctx. If they do not
-// suffice, Subscribe tries them again.
+// For a server with CallerAuth, Subscribe uses the credentials of the caller of ctx, and keeps trying if they do not
+// suffice.
 //
-// If another server replaces the server, Subscribe continues with it; see [Host.SetServers].
-// Subscribe returns nil when ctx ends. The errors are [ErrUnknown], also when the server is removed, call.ErrClosed, a
-// *call.OverloadError if the server would have more than 1,024 subscribed resources, or more than 1 MiB of their URIs,
-// a *[DeniedError] if the policy rejects it, then or later (see [Host.PolicyChanged]), and one for a server with
-// CallerAuth if the caller is not authenticated.
+// If another server replaces this one, Subscribe continues with it; see [Host.SetServers]. Subscribe returns nil when
+// ctx ends. It returns [ErrUnknown] for an unknown or removed server; call.ErrClosed; a *call.OverloadError if the
+// server would have more than 1,024 subscribed resources, or more than 1 MiB of their URIs; a *[DeniedError] if the
+// policy rejects the subscription, now or later (see [Host.PolicyChanged]); and an error if a server with CallerAuth
+// requires an authenticated caller.
 func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error {
 	h, server := c.host, c.server
 	sub := &subscriber{updated}
@@ -182,8 +180,8 @@ func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error
 }
 
 // CallExtension sends a request of an extension, as client.Client.CallExtension does, and returns its result, a JSON
-// object. The method must be one of the extension of skills, or of an extension that the host has been configured to
-// forward; other methods are [ErrUnknown]. It is a [Request] of the kind extension.
+// object. The method must belong to the skills extension or to an extension in [ServerConfig.Extensions]; for others
+// the error is [ErrUnknown]. For the policy, it is a [Request] of kind extension.
 func (c Client) CallExtension(ctx context.Context, method string, params any,
 	options ...client.CallOption) (json.RawMessage, error) {
 	result, err := extend(ctx, c.host, c.server, method, params, false,

@@ -16,21 +16,21 @@ import (
 // Extension is an extension of the protocol that a gateway forwards (2026-07-28, basic/versioning, Extension
 // Negotiation).
 type Extension struct {
-	// ID is the name of the extension, such as "com.example/jobs". See mcp.CheckExtensionID. The extension of tasks is
-	// forwarded without it.
+	// ID is the name of the extension, such as "com.example/jobs". See mcp.CheckExtensionID. Tasks are forwarded
+	// without it.
 	ID string
 	// Settings is a JSON object that is declared to the server and to clients. Nil means {}.
 	Settings json.RawMessage
 	// Requests are the methods of the requests of clients.
 	Requests []string
-	// Notifications are the methods of the notifications of clients and of the server. Those of the server are sent to
-	// the client whose call they belong to if it declares the extension, or, after its call, on its session. Others are
-	// dropped.
+	// Notifications are the notification methods, of clients and of the server. A notification of the server goes to
+	// the client whose call it belongs to, if that client declares the extension, or after the call to its session.
+	// Others are dropped.
 	Notifications []string
 }
 
-// NotifyExtension sends a notification of an extension to the server, as [Client.CallExtension] does a request. Params
-// is a JSON object without _meta, or nil. It returns when the notification is sent.
+// NotifyExtension sends a notification of an extension to the server; see [Client.CallExtension]. Params is a JSON
+// object without _meta, or nil. It returns when the notification is sent.
 func (c Client) NotifyExtension(ctx context.Context, method string, params json.RawMessage) error {
 	_, err := extend(ctx, c.host, c.server, method, params, true,
 		func(ctx context.Context, c *client.Client, params any) (*struct{}, error) {

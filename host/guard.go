@@ -383,17 +383,17 @@ func (h *Host) awaitName(ctx context.Context, name string) (possible []*supervis
 	return possible, err
 }
 
-// Hider is a [Policy] that can tell which requests it denies whatever their arguments and the scopes of the caller are.
-// Gateways hide tools, prompts and resources from the callers who cannot use them. Hides returns nil if nothing is
-// denied so. Both functions must be safe for concurrent use and must not block.
+// Hider is a [Policy] that knows which requests it denies regardless of their arguments and of the caller's scopes.
+// Gateways hide tools, prompts and resources from callers who cannot use them. Hides returns a function for one caller,
+// or nil if nothing is always denied. Both functions must be safe for concurrent use and must not block.
 type Hider interface {
 	Policy
 	Hides(caller principal.Principal) func(r *Request) bool
 }
 
-// Hides returns a function that reports whether all requests of a caller are denied that differ from r in their
-// arguments only, or nil if none are: r has no arguments. Both are safe for concurrent use and do not block. A rule
-// with a scope or groups, or with a When without WhenForLists, may match or not.
+// Hides returns a function that reports whether the rules deny a request of the caller whatever its arguments, or nil
+// if they deny none of them. r contains no arguments. Both functions are safe for concurrent use and do not block. A
+// rule with a scope or groups, or with a When without WhenForLists, counts as one that may or may not match.
 func (p Rules) Hides(principal.Principal) func(r *Request) bool {
 	if p.Default != Deny && !slices.ContainsFunc(p.Rules, func(rule Rule) bool { return rule.Action == Deny }) {
 		return nil
@@ -425,9 +425,9 @@ func (p Rules) hides(r *Request) bool {
 	return p.Default == Deny
 }
 
-// Hides returns a function that reports whether the policy denies all requests of a caller for a tool, prompt or
-// resource, whatever their arguments and the scopes of the caller are. It returns nil if nothing is denied so, or if
-// the policy cannot tell. The function does not use Arguments and Caller of the request.
+// Hides returns a function that reports whether the policy denies every request of a caller for a tool, prompt or
+// resource, whatever the arguments and the caller's scopes. It returns nil if nothing is always denied, or if the
+// policy cannot tell. The function ignores Arguments and Caller of the request.
 func (h *Host) Hides(caller principal.Principal) func(r *Request) bool {
 	policy, ok := h.Policy.(Hider)
 	if !ok {
@@ -454,8 +454,8 @@ func (h *Host) Hides(caller principal.Principal) func(r *Request) bool {
 	}
 }
 
-// PolicyChanged announces that the policy may decide otherwise now. Calls of [Client.Subscribe] that it denies end, and
-// gateways notify their clients that the lists may have changed, and end subscriptions that it denies.
+// PolicyChanged tells the Host that the policy may decide differently now. It ends calls of [Client.Subscribe] that are
+// denied now. Gateways notify their clients that lists may have changed, and end subscriptions that are denied.
 func (h *Host) PolicyChanged() {
 	for _, s := range h.all() {
 		s.approvals.forget()

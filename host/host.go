@@ -23,15 +23,15 @@ type Host struct {
 	// Servers are the servers to start or dial. See also [Host.SetServers].
 	Servers []ServerConfig
 
-	// Dialer dials each server. The Host ignores its OnConnectionLost. Elicit, ElicitURL, Sample and Roots receive the
-	// requests that the policy allows, also those for callers; see client.Dialer.Elicit for their contexts. If one of
-	// them is nil, the [Caller] is asked whose connection it is. OnLog is nil in the same way.
+	// Dialer dials each server. The Host ignores its OnConnectionLost. Elicit, ElicitURL, Sample and Roots receive all
+	// requests that the policy allows, even those for callers. If one of them is nil, the [Caller] of the connection is
+	// asked instead. The same applies to OnLog.
 	Dialer client.Dialer
-	// Callers means that callers answer what servers ask. The Host then declares elicitation, sampling and roots to
-	// servers before it knows a caller. A gateway sets it.
+	// Callers says that callers answer the questions of servers. The Host then declares elicitation, sampling and roots
+	// to servers before it knows a caller. A gateway sets it.
 	Callers bool
-	// AdaptDialer, if set, is called with a copy of Dialer for each server that is added, and its name. It can set
-	// other functions, and append middleware, which runs inside of that of Dialer and sees the server's own names.
+	// AdaptDialer, if set, is called for each new server, with its name and a copy of Dialer. It can set other
+	// functions, and append middleware, which runs inside the middleware of Dialer and sees the server's own names.
 	AdaptDialer func(server string, d *client.Dialer)
 
 	// MaxName is the maximum length of the names of tools in the merged list, 32 to 128
@@ -41,14 +41,14 @@ type Host struct {
 	// Logger receives the state changes of the servers. Nil means slog.Default().
 	Logger *slog.Logger
 
-	// Policy, if set, decides which requests are sent to the servers: tool calls, prompts, reads of and subscriptions
-	// to resources, completions, and methods of extensions. It also decides which requests of servers are answered:
-	// elicitation, sampling and roots. Nil allows all.
+	// Policy, if set, decides which requests the Host sends to the servers: tool calls, prompts, reads of resources,
+	// subscriptions, completions, and methods of extensions. It also decides which requests of servers are answered:
+	// elicitation, sampling and roots. Nil allows everything.
 	Policy Policy
 
-	// Approve asks a user about a request for which the policy decides [Ask], and reports whether the user approves
-	// it. It returns an error if the user cannot be asked. An answer after the end of ctx does not count. If Approve is
-	// nil, such requests are rejected. See gateway.Approve.
+	// Approve asks a user about a request for which the policy decides [Ask], and reports whether the user approves it.
+	// It returns an error if it cannot ask the user. An answer after the end of ctx does not count. If Approve is nil,
+	// such requests are rejected. See gateway.Approve.
 	Approve func(ctx context.Context, a *Approval) (approved bool, err error)
 	// ApprovalTimeout is how long Approve may take. 0 means 5 minutes.
 	ApprovalTimeout time.Duration
@@ -56,7 +56,7 @@ type Host struct {
 	// OnRequest, if set, is called with each tool call, prompt, read of a resource, completion, subscription and
 	// request of an extension, before the policy decides about it. It can set r.Arguments to another JSON object;
 	// changes of other fields have no effect. In 2026-07-28 a request runs again when its caller has answered a
-	// question; then OnRequest is called again.
+	// question, and OnRequest is called again.
 	//
 	// OnResult, if set, is called with the result, a JSON object as the server sends it. It returns the result for the
 	// caller, and must not modify the argument. It is not called for a request that fails with a JSON-RPC error, or
@@ -68,17 +68,16 @@ type Host struct {
 
 	// Review, if set, is called with each definition that a server lists, before it is used, and again with all
 	// definitions when a list changes. If it returns an error, the definition is withheld: it is not in the lists, it
-	// cannot be called, and [ServerStatus.Incomplete] says so. Tools and prompts that a server does not
-	// list cannot be called either. Resources that it does not list can be read, except, through a gateway, for files
-	// of a skill that Review does not accept. Review must be safe for concurrent use and can use the Host; until it
-	// returns, the server keeps its previous lists. If the lists change meanwhile, Review is called again. See
-	// [Host.ReviewAgain].
+	// cannot be called, and [ServerStatus.Incomplete] says so. Tools and prompts that a server does not list cannot be
+	// called either. Resources that it does not list can be read, except that a gateway does not serve the files of a
+	// skill that Review rejects. Review must be safe for concurrent use and can use the Host; until it returns, the
+	// server keeps its previous lists. If the lists change meanwhile, Review is called again. See [Host.ReviewAgain].
 	Review func(d Definition) error
 
-	// Audit, if set, handles the records of an audit log: two for a request that is sent or answered, before and after,
-	// and one for each other event. Handle receives every record, whatever Enabled returns. If it returns an error or
-	// panics for a request that is about to be sent or answered, the request is rejected. The message of a record is
-	// the event:
+	// Audit, if set, handles the records of an audit log: two for each request that is sent or answered, before and
+	// after, and one for each other event. Handle receives every record, whatever Enabled returns. If it returns an
+	// error or panics for a request that is about to be sent or answered, the request is rejected. The message of a
+	// record is the event:
 	//
 	//   - allowed: the request is about to be sent or answered. A record "done" follows when it has ended, except for
 	//     a subscription and for a URL that an error requires the user to open.
@@ -91,13 +90,13 @@ type Host struct {
 	// The attributes are these, without those that are empty. They never contain tokens or texts of servers other than
 	// names.
 	//
-	//   - call: the number of the request in this process, which all of its records have
+	//   - call: the number of the request in this process, the same in all of its records
 	//   - issuer, subject, client: the caller; actors: the subjects who act for subject, the current one first
 	//     (RFC 8693, section 4.1)
 	//   - headers: the names of the headers of the caller that the server receives; see CallerHeaders
 	//   - server, method, kind, name: as in [Request], at most 512 bytes of the name
 	//   - arguments: the names and types of the arguments, as JSON: at most 256 names of three levels
-	//   - decision (allow, ask or deny), reason, policyVersion: of the policy; reason also of Review
+	//   - decision (allow, ask or deny), reason, policyVersion: from the policy; reason also from Review
 	//   - approval: approved, "approved for the session", declined, unanswered or "not asked"
 	//   - outcome: ok, "tool error", error, or how the user has answered an elicitation: declined or dismissed
 	//   - error: the reason of a denial, the class of the error, such as timeout, or the code of a JSON-RPC error
@@ -110,8 +109,8 @@ type Host struct {
 	versions atomic.Uint64 // the last version of a ServerStatus
 	requests atomic.Uint64 // the number of the last request, for the audit log
 
-	// Store has the large results of tools, see [ServerConfig.MaxResult], encrypted with Keys if there are any, as in
-	// server.Server.Keys. Nil means memory. Programs with the same Store share them.
+	// Store keeps large results of tools (see [ServerConfig.MaxResult]), encrypted if there are Keys, which work as
+	// server.Server.Keys. Nil means memory. Programs with the same Store share the results.
 	Store store.Store
 	Keys  [][]byte
 
@@ -140,78 +139,75 @@ type ServerConfig struct {
 	// Target is the server to start or dial, such as a client.Command or client.URL.
 	Target client.Target
 
-	// Lazy means that the server starts when it is first needed: by a call, read or another request to it, by a name in
-	// [Host.Call] that may be one of its tools, or by [Host.WaitReady] with its name. Its lists are not known before.
-	// Clients of a gateway also start it when they request a list. A server that has started is like others, but for
-	// Idle.
+	// Lazy starts the server only when it is first needed: by a call, read or another request to it, by a name in
+	// [Host.Call] that may be one of its tools, or by [Host.WaitReady] with its name. Its lists are unknown before.
+	// Clients of a gateway also start it when they request a list. Once started, it runs like any other server, except
+	// for Idle.
 	Lazy bool
-	// Idle, if it is greater than 0, is how long the server is not used before its clients are closed, and a program
-	// ends. It starts again when it is next needed; its lists remain known, and the state of its sessions is lost.
-	// Calls in flight and subscriptions keep it. 0 means that it does not end.
+	// Idle, if it is greater than 0, ends the server when nobody has used it for this long: its clients are closed, and
+	// a program ends. It starts again when it is next needed. Its lists remain known, but the state of its sessions is
+	// lost. Calls in flight and subscriptions count as use.
 	Idle time.Duration
 
-	// StartTimeout limits the time until the lists of the server are known, from the start of a program or the first
-	// request on. Then the server is [Down], and is tried again later. 0 means 45 seconds.
+	// StartTimeout limits the time from the start of the program, or from the first request, until the lists of the
+	// server are known. After that, the server is [Down], and is tried again later. 0 means 45 seconds.
 	StartTimeout time.Duration
 
-	// Trusted means that the policy may use the annotations of the server's tools. Do not set it for
-	// servers that could declare a dangerous tool as harmless (2026-07-28, server/tools, Tool
-	// Annotations).
+	// Trusted lets the policy use the annotations of the server's tools. Do not set it for servers that could declare a
+	// dangerous tool as harmless (2026-07-28, server/tools, Tool Annotations).
 	Trusted bool
 
-	// Revision is the only revision to use with the server, in place of Dialer.Revision, unless it is empty.
+	// Revision, if it is not empty, is the only revision to use with the server. It overrides Dialer.Revision.
 	Revision mcp.Revision
 
-	// Sharing says which callers share a connection, and with it a session or a running program. A connection is
-	// dialled with its first request. It is closed when it was idle for 30 minutes, or when a server has more than 256
-	// of them: the least recently used one of the user who has the most. If none can be closed because all are in use,
-	// further requests fail with a *call.OverloadError. The lists, their watches and the subscriptions use the
-	// connection that the Host keeps for everyone, except with CallerAuth. Callers of 2026-07-28 without authentication
-	// cannot be told apart, because that revision has no sessions (2026-07-28, basic, Statelessness); see
-	// docs/program/credentials.md.
+	// Sharing says which callers share a connection, and with it a session or a running program. The Host dials a
+	// connection for its first request, and closes it after 30 idle minutes. If a server would have more than 256
+	// connections, the Host closes the least recently used one of the user who has the most; if all are in use, further
+	// requests fail with a *call.OverloadError. Lists, their watches and subscriptions use the connection for everyone,
+	// except with CallerAuth. Callers of 2026-07-28 without authentication cannot be told apart, because that revision
+	// has no sessions (2026-07-28, basic, Statelessness); see docs/program/credentials.md.
 	//
-	// What a server sends reaches the caller whose connection it is, as far as the protocol says that it belongs to one
-	// of its requests: that caller. Otherwise it is for the newest request in flight, and without one for the last
-	// caller. On a connection of everyone it is for nobody then.
+	// What a server sends goes to the caller whose request it belongs to, if the protocol says which one. Otherwise it
+	// goes to the caller of the newest request in flight on the connection, or if there is none, to the last caller. On
+	// a connection for everyone, it then goes to nobody.
 	Sharing Sharing
 
-	// CallerAuth, if set, authorizes the requests on behalf of each caller, in place of Dialer.Auth and of an
-	// Authorization header of Target, which authorize only the lists of the status and their watches. If the server
-	// does not accept these, its state is [CallersOnly]. Callers do not share a client, and each has lists of its
-	// own. A request fails if its caller is not authenticated. Target
-	// must be a URL.
+	// CallerAuth, if set, authorizes requests with the credentials of each caller, in place of Dialer.Auth and of an
+	// Authorization header of Target. These only authorize the lists of the status and their watches; if the server
+	// rejects them, its state is [CallersOnly]. Callers share no client, and each gets its own lists. A request fails
+	// if its caller is not authenticated. Target must be a URL.
 	CallerAuth *CallerAuth
 
-	// CallerHeaders passes headers of callers on to this server, such as a key that each user has for it. Keys of the
-	// map are names in [Caller].Header, and values say what the server receives:
+	// CallerHeaders passes headers of callers on to this server, such as each user's key for it. The keys of the map
+	// name headers in [Caller].Header, and the values say what the server receives:
 	//
 	//	"X-Jira-Token": "Authorization: Bearer ${value}"
 	//
-	// No other server receives the value. Requests on behalf of callers never have the header of Target or Dialer that
-	// it replaces, even if the caller sends none; lists, their watches and subscriptions always have it. Callers with
-	// different values do not share a connection. A value may have 8 KiB. Headers such as Authorization of the caller
-	// and Cookie cannot be passed on: the error of [Host.Start] says so. Target must be a URL, and CallerAuth nil.
+	// No other server receives the value. On requests for callers, it replaces the header of Target or Dialer with that
+	// name, even if the caller sends none; lists, their watches and subscriptions always use the header of Target or
+	// Dialer. Callers with different values share no connection. A value may have 8 KiB. Some headers of the caller,
+	// such as Authorization and Cookie, cannot be passed on; the error of [Host.Start] says so. Target must be a URL,
+	// and CallerAuth nil.
 	CallerHeaders map[string]string
 
-	// MaxResult, if it is greater than 0, is the maximum size of a result of a tool, in bytes of JSON. The caller of a
-	// tool with a larger result receives the first MaxResult bytes of its text and a mcp.ResourceLink.
-	// [Client.ReadResource] reads that resource for the same principal, for an hour. It has the text of the result, or,
-	// if the result has anything but text, its JSON. Policy decides about each read as about the call, with the
-	// arguments of the call, and Ask allows it: the call was approved. A principal can have 100 such results of 64 MiB
-	// together; the oldest are removed. They are in [Host.Store]. The tools
-	// have no output schema, because a part of a result need not match it.
+	// MaxResult, if it is greater than 0, limits the size of a tool's result, in bytes of JSON. For a larger result,
+	// the caller receives the first MaxResult bytes of its text and a mcp.ResourceLink, which [Client.ReadResource]
+	// reads for the same principal for an hour. The resource contains the text of the result, or its JSON if it
+	// contains anything but text. The policy decides about each read as about the call, with the arguments of the call;
+	// Ask counts as Allow, because the call was approved. A principal can have 100 such results of 64 MiB in all; the
+	// oldest are removed. They are kept in [Host.Store]. The tools lose their output schema, because a part of a result
+	// need not match it.
 	MaxResult int
 
 	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
 	// Dialer.Roots. An empty list that is not nil means no directories.
 	//
 	// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-	// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+	// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 	Roots []mcp.Root
 
 	// Prefix, if it is not empty, replaces the name of the server at the beginning of the merged names of its tools and
-	// prompts. The rules for Name apply. Several servers can have the same prefix; names that several servers have are
-	// withheld.
+	// prompts. The rules for Name apply. Servers may share a prefix; names that then occur twice are withheld.
 	Prefix string
 	// NoPrefix leaves out the prefix and the two underscores after it. A name without a prefix is withheld if it begins
 	// with the name or the prefix of another server and two underscores, whether that server has started or not.
@@ -219,7 +215,7 @@ type ServerConfig struct {
 	// Tools and Prompts select and rename what the server offers.
 	Tools, Prompts Selection
 
-	// InputLimits limit the requests of the server: elicitation, sampling and roots.
+	// InputLimits limits the requests of the server: elicitation, sampling and roots.
 	InputLimits InputLimits
 
 	// Extensions are the extensions of the protocol that [Client.CallExtension] and [Client.NotifyExtension] can use.
@@ -227,8 +223,8 @@ type ServerConfig struct {
 	Extensions []Extension
 }
 
-// ErrUnknown is in the errors of requests for a server that the Host does not have, and for a tool or prompt that its
-// server does not have, or that is not selected.
+// ErrUnknown is wrapped by the error for a server that the Host does not know, and for a tool or prompt that the server
+// does not list or that is not selected.
 var ErrUnknown = errors.New("unknown")
 
 // unknown returns an ErrUnknown for a server, tool, prompt or method.
@@ -248,7 +244,7 @@ func (h *Host) Start() error {
 	return err
 }
 
-// Started reports whether Start was called and has succeeded.
+// Started reports whether Start has succeeded.
 func (h *Host) Started() bool { return h.roster.Load() != nil }
 
 func (h *Host) start() error {
@@ -283,9 +279,8 @@ func (h *Host) Close() error {
 	return errors.Join(errs...)
 }
 
-// Call calls a tool by its name in the merged list of [Host.Tools], such as
-// "files__read_text_file". It waits for the server as a [Client] does. It returns
-// [ErrUnknown] if there is no such tool, also for a tool that only pages may call.
+// Call calls a tool by its name in the merged list of [Host.Tools], such as "files__read_text_file". It waits for the
+// server as a [Client] does. It returns [ErrUnknown] if there is no such tool, and for a tool that only pages may call.
 //
 // The deadline of ctx limits the wait for the server and the call. The option
 // client.WithTimeout limits the call alone: the server receives the cancellation, and stays

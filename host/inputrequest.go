@@ -173,15 +173,15 @@ type inputLimitError struct {
 
 func (e *inputLimitError) Error() string { return e.reason }
 
-// InputLimits limit the requests of a server: elicitation, sampling and roots. 0 means the default, and a negative
-// number means no limit. A request beyond a limit is answered with an error.
+// InputLimits limits the requests that a server sends: elicitation, sampling and roots. 0 means the default, and a
+// negative number means no limit. A request beyond a limit is answered with an error.
 type InputLimits struct {
 	// PerCall limits the requests while the server serves one tool call, prompt or read. 0 means 64.
 	PerCall int
-	// PerMinute limits the requests on behalf of one caller in a minute, on average. That many can come at once.
-	// Callers are distinguished as in call.LimitRate. 0 means 600.
+	// PerMinute limits the requests for one caller in a minute, on average; as many may arrive at once. Callers are
+	// told apart as in call.LimitRate. 0 means 600.
 	PerMinute int
-	// MaxTokens limits the tokens of one sampling request. A request for more is for MaxTokens then. 0 means 16,384.
+	// MaxTokens limits the tokens of one sampling request. A request for more is lowered to MaxTokens. 0 means 16,384.
 	MaxTokens int64
 }
 

@@ -118,26 +118,25 @@ func collect[E any](l *lists, kind client.ChangeKind, elements iter.Seq2[*E, err
 	return all, nil
 }
 
-// Selection selects the tools or the prompts of a server that a [Host] offers, and renames
-// them. All names are those that the server uses. The zero Selection selects everything.
-// What is not selected is in no list of the Host, and calls of it fail with [ErrUnknown].
+// Selection selects the tools or the prompts of a server that a [Host] offers, and renames them. It uses the server's
+// own names. The zero Selection selects everything. A tool or prompt that is not selected appears in no list of the
+// Host, and calls of it fail with [ErrUnknown].
 //
 // In patterns, * matches any number of characters and ? matches one character. Patterns
 // match whole names, and letters are case-sensitive.
 type Selection struct {
-	// Only has patterns of the names to select. Nil means all names.
+	// Only contains patterns of the names to select. Nil means all names.
 	Only []string
-	// Hide has patterns of names that are not selected, even if Only has them.
+	// Hide contains patterns of names to leave out, even if Only selects them.
 	Hide []string
-	// Rename has the new name for each name that is to have another one in the merged lists.
-	// A new name has 1 to 128 ASCII letters, digits, hyphens, underscores and dots. The
-	// prefix of the server is added to it.
+	// Rename contains the new names of tools or prompts in the merged lists, by their old names. A new name has 1 to
+	// 128 ASCII letters, digits, hyphens, underscores and dots. The prefix of the server is added to it.
 	Rename map[string]string
 
 	// Annotations selects the tools that declare these annotations: ReadOnlyHint and IdempotentHint if they are true,
-	// DestructiveHint and OpenWorldHint if they are not nil. A tool that declares ReadOnlyHint is not destructive, and
-	// idempotent. A server may declare what is not true, so do not rely on it for a server that you do not trust.
-	// Prompts have no annotations.
+	// DestructiveHint and OpenWorldHint if they are not nil. A tool that declares ReadOnlyHint counts as idempotent and
+	// not destructive. Annotations may be false, so do not rely on them for a server that you do not trust. Prompts
+	// have no annotations.
 	Annotations mcp.ToolAnnotations
 }
 
@@ -233,8 +232,8 @@ func (n *naming) isReserved(merged string) bool {
 	return reserved
 }
 
-// NamePrefix returns the beginning of the merged names of the server's tools and prompts, with the two underscores. It
-// is empty with NoPrefix.
+// NamePrefix returns the prefix of the server's tools and prompts in the merged lists, including the two underscores.
+// It is empty with NoPrefix.
 func (config *ServerConfig) NamePrefix() string {
 	if config.NoPrefix {
 		return ""

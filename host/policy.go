@@ -16,11 +16,11 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Policy decides which requests a [Host] sends to its servers, and which of their requests it answers. [Rules] is
-// a Policy made of data. Decide must be safe for concurrent use and must not block. An error or a panic denies
-// the request.
+// Policy decides which requests a [Host] sends to its servers, and which of their requests it answers. [Rules] is a
+// Policy made of rules. Decide must be safe for concurrent use and must not block. An error or a panic denies the
+// request.
 //
-// A Policy can be a [Hider], too, as Rules is.
+// A Policy may also be a [Hider], as Rules is.
 type Policy interface {
 	Decide(ctx context.Context, r *Request) (Decision, error)
 }
@@ -57,7 +57,7 @@ type Decision struct {
 	Reason  string // for the caller and the audit log, for example the rule that decided
 	Version string // of the policy; an approval of one version does not count for another
 	Rule    string // identifies the rule that decided; an approval for a session does not count for another rule
-	// Claims are the names of the claims of the caller that decided, and Group is the group that matched, for the audit
+	// Claims names the caller's claims that led to the decision, and Group is the group that matched, for the audit
 	// log. They are empty if the rule uses none.
 	Claims []string
 	Group  string
@@ -80,12 +80,11 @@ const (
 	KindRoots       Kind = "roots"
 )
 
-// Request is a request of a caller, before a [Host] sends it to a server, or a request of a server on behalf of a
-// caller, before the Host answers it.
+// Request is a caller's request that a [Host] is about to send to a server, or a server's request, for a caller, that
+// the Host is about to answer.
 type Request struct {
-	// Method is tools/call, prompts/get, resources/read, completion/complete,
-	// resources/subscribe or a method of an extension. Of a server, it is elicitation/create, sampling/createMessage
-	// or roots/list.
+	// Method is tools/call, prompts/get, resources/read, completion/complete, resources/subscribe or a method of an
+	// extension. For a request of a server, it is elicitation/create, sampling/createMessage or roots/list.
 	Method string
 	// Server is the name of the server in Host.Servers.
 	Server string
@@ -99,14 +98,14 @@ type Request struct {
 	// for other kinds. Annotations is nil unless the server is trusted; see
 	// [ServerConfig.Trusted]. It must not be modified.
 	Tool *mcp.Tool
-	// Arguments is a JSON object with the arguments of the tool or prompt, the arguments that
-	// are known in a completion, or the parameters of an extension's method without _meta. It is nil for resources. Of
-	// a server, it has the parameters of the request without _meta and task; an elicitation always has the member
+	// Arguments is a JSON object with the arguments of the tool or prompt, the arguments that are known in a
+	// completion, or the parameters of an extension's method without _meta. It is nil for resources. For a request of a
+	// server, it contains the params of the request without _meta and task; for an elicitation, always with the field
 	// mode.
 	Arguments json.RawMessage
-	// Caller has the principal and the scopes of the caller. It is never nil, and must not be
-	// modified. A program that uses the Host outside of the handler of a server is anonymous,
-	// and so is the caller of a request of a server that belongs to no call.
+	// Caller contains the principal and the scopes of the caller. It is never nil, and must not be modified. A program
+	// that uses the Host outside of a server's handler is anonymous, and so is the caller of a server's request that
+	// belongs to no call.
 	Caller *auth.Info
 }
 
@@ -187,26 +186,26 @@ func (h *Host) contain(name string, f func() error) (err error) {
 	return f()
 }
 
-// Rules is a [Policy] that consists of rules. The first rule that matches a request decides. The zero
-// value denies every request. Rules must not be changed while a Host uses them.
+// Rules is a [Policy] that consists of rules. The first rule that matches a request decides. The zero value denies
+// every request. Rules must not be changed while a Host uses them.
 type Rules struct {
 	Rules   []Rule
 	Default Action // if no rule matches
 	Version string // see Decision.Version
-	// GroupsFrom are the claims with the groups of a caller; the first one that the caller has counts. Its value is a
-	// text, an array of texts, or an object with the groups as names. See auth.Info.Claim for the names of claims
-	// within others. Nil: "groups" and "roles".
+	// GroupsFrom names the claims that contain the groups of a caller; the first claim in the token counts. Its value
+	// is a string, an array of strings, or an object with the groups as keys. See auth.Info.Claim for the names of
+	// nested claims. Nil means "groups" and "roles".
 	GroupsFrom []string
 }
 
-// Rule is one rule of [Rules]. It matches a request if all fields that are set match. In a pattern, *
-// matches any text, also an empty one, and ? matches one character; other characters match themselves.
+// Rule is one rule of [Rules]. It matches a request if all fields that are set match. In a pattern, * matches any text,
+// even an empty one, and ? matches one character; other characters match themselves.
 type Rule struct {
 	Server string // pattern of the server's name in Host.Servers
 	Method string // pattern of Request.Method, such as sampling/createMessage
 	// Tool, Prompt and Resource are patterns of the server's own names, and of URIs. A rule with one of them matches
-	// requests of that kind only. A rule with several matches each of them. URIs are compared in their normal form. A
-	// URI that is not valid or has dot segments matches a pattern of a rule that allows only if both are equal, or if
+	// only requests of that kind; a rule with several matches requests of each. URIs are compared in their normal form.
+	// A URI that is not valid or has dot segments matches a pattern of a rule that allows only if both are equal, or if
 	// the pattern is *; rules that deny or ask also match it decoded and without dot segments.
 	Tool, Prompt, Resource string
 	Scope                  string // a scope that the caller was granted
@@ -216,7 +215,7 @@ type Rule struct {
 	// When, if set, must return true. If it returns an error, the request is denied, whatever the
 	// action of the rule is, and later rules are not considered.
 	When func(ctx context.Context, r *Request) (bool, error)
-	// WhenForLists means that When can also decide what lists contain, because it uses neither the arguments of a
+	// WhenForLists says that When can also decide what lists contain, because it uses neither the arguments of a
 	// request nor the scopes and claims of its caller. See [Rules.Hides].
 	WhenForLists bool
 	// Claims are the names of the claims that When uses, for Decision.Claims.

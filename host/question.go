@@ -18,13 +18,14 @@ import (
 
 // The functions of this file pass requests and messages of a server to the caller whose connection it is.
 
-// MetaServer is the field of _meta with the name of the server, in requests of servers that a [Caller] receives.
+// MetaServer is the key in _meta that names the server, in the requests of servers that a [Caller] receives.
 const MetaServer = "com.github.parley-mcp/server"
 
 type serverKey struct{}
 
-// AskingServer returns the name of the server for whose request Caller.Roots is called; other requests have it in their
-// _meta, as [MetaServer]. It is empty if users see the server as if there were no Host; see [Host.Attribute].
+// AskingServer returns the name of the server that asks for roots, in the context of Caller.Roots; other requests name
+// it in their _meta, as [MetaServer]. It is empty if users see the server as if there were no Host; see
+// [Host.Attribute].
 func AskingServer(ctx context.Context) string {
 	name, _ := ctx.Value(serverKey{}).(string)
 	return name
@@ -250,8 +251,8 @@ func (s *supervisor) passLog(ctx context.Context, message mcp.LoggingMessagePara
 	c.Log(ctx, message)
 }
 
-// Attribute returns a message of a server for a user, with the name of the server (2026-07-28, client/elicitation,
-// Security Considerations):
+// Attribute adds the name of the server to its message for a user (2026-07-28, client/elicitation, Security
+// Considerations):
 //
 //	The server "files" asks:
 //
@@ -260,8 +261,8 @@ func (s *supervisor) passLog(ctx context.Context, message mcp.LoggingMessagePara
 // Each line of the message is quoted, so that a server cannot imitate an [Approval] or another server. Control
 // characters and invisible characters are shown by code point.
 //
-// The message is unchanged if the Host has one server, with NoPrefix, and no Approve. Its clients then see the server
-// as if there were no Host. The messages that a [Caller] receives have been through Attribute.
+// The message is unchanged if the Host has only one server, with NoPrefix, and no Approve, because its clients then see
+// the server as if there were no Host. A [Caller] receives messages that already went through Attribute.
 func (h *Host) Attribute(server, message string) string {
 	if h.hidden() {
 		return message

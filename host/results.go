@@ -21,8 +21,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// ResultURI is what the URIs of large results begin with; see [ServerConfig.MaxResult]. The name of the server
-// follows, a slash, and an id.
+// ResultURI is the prefix of the URIs of large results; see [ServerConfig.MaxResult]. The name of the server, a slash
+// and an id follow.
 const ResultURI = "parley:result/"
 
 // Limits of the results that are stored for one principal.

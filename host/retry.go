@@ -59,8 +59,8 @@ func (s *supervisor) loginWait() time.Duration {
 	return min(firstBackoff<<min(max(s.failures, 1)-1, 20), maxLoginBackoff)
 }
 
-// LoginsChanged announces that the user may have logged in to servers: those in the state [NeedsLogin] are tried again
-// at once, or 15 seconds after the last attempt. They are rarely tried again otherwise, except for calls.
+// LoginsChanged tells the Host that the user may have logged in to servers. It tries those in state [NeedsLogin] again
+// at once, or 15 seconds after the last attempt. Otherwise it rarely does, except for calls.
 func (h *Host) LoginsChanged() {
 	for _, s := range h.all() {
 		s.set(func(status *ServerStatus) bool {

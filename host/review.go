@@ -17,17 +17,17 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Definition is a part of what a server declares that a model reads: a tool, a prompt, a resource, a resource template,
-// or the instructions with the title and the description of the server.
+// Definition is something a server declares that a model reads: a tool, a prompt, a resource, a resource template, or
+// the instructions with the server's title and description.
 type Definition struct {
 	Server string // in Host.Servers
 	// Kind is KindTool, KindPrompt, KindResource or KindInstructions, and from a gateway also KindSkill.
 	Kind Kind
 	Name string // as the server calls it, or the URI or URI template; empty for instructions
-	// JSON is the definition as the server sends it, without white space and with sorted members. For instructions, it
-	// is an object with the members instructions, title and description, or a string if the server has neither title
-	// nor description. For a resource, it lacks the size and the time of the last modification.
-	// For a skill, it is the entry with the digests of all files.
+	// JSON is the definition as the server sends it, without white space and with sorted keys. For a resource, it lacks
+	// the size and the time of the last modification. For a skill, it is the entry with the digests of all files. For
+	// instructions, it is an object with the keys instructions, title and description, or a string if the server sends
+	// neither title nor description.
 	JSON json.RawMessage
 }
 
@@ -77,8 +77,8 @@ func (e *withheldError) Error() string {
 // Unwrap returns the error of Review.
 func (e *withheldError) Unwrap() error { return e.err }
 
-// ReviewAgain calls Review with all definitions that the servers have listed, because it may have another
-// result now. The lists change accordingly. ReviewAgain does nothing before Start.
+// ReviewAgain calls Review again with all listed definitions, because its results may differ now, and updates the
+// lists. It does nothing before Start.
 func (h *Host) ReviewAgain() {
 	if h.Review == nil {
 		return
@@ -190,8 +190,8 @@ func (s *supervisor) recordWithheld(ctx context.Context, before, now withheld) {
 	}
 }
 
-// Withhold logs, and records in the audit log, that a definition is not used, and why. The Host does it for those that
-// Review does not accept. A gateway does it for skills.
+// Withhold records in the log and the audit log that a definition is not used, and why. The Host calls it for
+// definitions that Review rejects, and a gateway for skills.
 func (h *Host) Withhold(ctx context.Context, d Definition, reason error) {
 	h.logger().Warn("definition withheld", "server", d.Server, "kind", d.Kind, "name", d.Name, "error", reason)
 	if h.Audit != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/parley-mcp/parley/client"
 )
 
-// NotifyRootsChanged notifies servers that roots have changed (2025-11-25, client/roots, Root List Changes): those of
-// the caller of ctx on the connections that serve the caller, or, without a [Caller], those of Host.Dialer on all. It
-// returns at once, and sends the notifications in the background.
+// NotifyRootsChanged tells servers that roots have changed (2025-11-25, client/roots, Root List Changes). With a
+// [Caller] in ctx, it tells the servers on the connections of this caller; without one, it tells all servers that the
+// roots of Host.Dialer have changed. It returns at once, and sends the notifications in the background.
 //
 // Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 func (h *Host) NotifyRootsChanged(ctx context.Context) {
 	caller := callerFrom(ctx)
 	for _, s := range h.all() {

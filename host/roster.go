@@ -35,12 +35,11 @@ func (h *Host) find(server string) *supervisor {
 	return nil
 }
 
-// SetServers replaces the servers of a Host that was started, and returns at once. A server continues
-// without interruption if its name is in the new list with the same configuration: its Target is the same,
-// or is a *client.CommandTarget or *client.HTTPTarget that is deeply equal, and the other fields are equal.
-// Other values of Prefix, Tools and Prompts take effect without interruption too. Other servers of the list
-// are started, as [Host.Start] does. A server that is not in the list, or has another configuration, ends
-// when the calls that are in flight have ended. Later calls wait for the server that replaces it.
+// SetServers replaces the servers of a Host that was started, and returns at once. A server continues without
+// interruption if the new list contains its name with the same configuration: the same Target, or a deeply equal
+// *client.CommandTarget or *client.HTTPTarget, and equal other fields. Changes of Prefix, Tools and Prompts take effect
+// without interruption, too. The Host starts the other servers in the list. A server that is missing from the list, or
+// whose configuration changed, ends after its calls in flight; later calls wait for its replacement.
 //
 // SetServers changes nothing if it returns an error: a configuration is invalid, or the Host is closed
 // or was not started. The field Servers keeps its value.
@@ -117,7 +116,7 @@ func sameTarget(a, b client.Target) bool {
 	return a == b
 }
 
-// CheckServers returns the error that SetServers would return for servers that are invalid, and changes nothing.
+// CheckServers returns the error that SetServers would return for the servers, and changes nothing.
 func (h *Host) CheckServers(servers []ServerConfig) error {
 	if h.MaxName != 0 && (h.MaxName < minMergedName || h.MaxName > maxMergedName) {
 		return fmt.Errorf("host: MaxName must be 0, or %d to %d, got %d", minMergedName, maxMergedName, h.MaxName)

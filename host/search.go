@@ -11,16 +11,14 @@ import (
 	"unicode"
 )
 
-// Search returns the tools of [Host.Tools] that match a query, the best match first. It compares the words of
-// the query with the names, titles, descriptions and argument names of the tools by BM25. Tools that match equally
-// have the order of Host.Tools, and an empty query matches all tools. Search returns at most limit tools; 0 means all
-// that match. It waits for no server. The caller owns the slice. It must not modify the definitions.
+// Search returns the tools of [Host.Tools] that match a query, the best match first. It compares the words of the query
+// with the names, titles, descriptions and argument names of the tools by BM25. Equal matches keep the order of
+// Host.Tools, and an empty query matches all tools. Search returns at most limit tools; 0 means all that match. It
+// waits for no server. The caller owns the slice. It must not modify the definitions.
 //
-// The tools of a server with [ServerConfig.CallerAuth] are those that it lists for the caller of ctx, if that list is
-// known.
+// For a server with [ServerConfig.CallerAuth], Search uses the list of the caller of ctx, if it is known.
 //
-// A model that cannot use the definitions of all tools at once searches for tools instead, and calls one with
-// [Host.Call].
+// Let a model search for tools, and call them with [Host.Call], when there are too many definitions for its context.
 func (h *Host) Search(ctx context.Context, query string, limit int) []Tool {
 	cs := h.catalogs(ctx)
 	if strings.TrimSpace(query) != "" {
@@ -46,8 +44,8 @@ func (h *Host) Search(ctx context.Context, query string, limit int) []Tool {
 }
 
 // ToolsVersion returns a digest of the names and definitions of the tools that [Host.Search] finds for the caller of
-// ctx, in their order. A program that keeps a result of Search compares versions to find out whether a tool was added,
-// removed or changed. Hosts with the same tools have the same version.
+// ctx, in order. A program that keeps search results compares versions to notice that a tool was added, removed or
+// changed. Hosts with the same tools return the same version.
 func (h *Host) ToolsVersion(ctx context.Context) string {
 	digest := sha256.New()
 	for _, c := range h.catalogs(ctx) {

@@ -9,25 +9,25 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Sharing says who shares a connection to a server: a session over HTTP, or a running program.
+// Sharing sets which callers share a connection to a server: a session over HTTP, or a running program.
 type Sharing int
 
 const (
-	// SharingAuto decides by what the server is:
+	// SharingAuto depends on the server:
 	//
 	//   - a server that keeps sessions over HTTP: SharingSession
 	//   - a program of a revision before 2026-07-28: SharingUser, because nothing in its messages says for whom it asks
-	//   - a server with credentials or headers of callers: SharingSession, also if it keeps none
+	//   - a server with credentials or headers of callers: SharingSession, even if it keeps no sessions
 	//   - other servers: SharingEveryone
 	SharingAuto Sharing = iota
-	// SharingEveryone means one connection for all. A server of a revision before 2026-07-28 can then ask nobody:
-	// elicitation, sampling and roots are answered with an error, unless [Host.Dialer] answers them, and log messages
+	// SharingEveryone means one connection for all callers. A server of a revision before 2026-07-28 can then ask
+	// nobody: unless [Host.Dialer] answers them, elicitation, sampling and roots fail with an error, and log messages
 	// reach nobody.
 	SharingEveryone
-	// SharingUser means a connection for each authenticated user. Others share that of everyone.
+	// SharingUser means one connection for each authenticated user. Other callers share the connection for everyone.
 	SharingUser
-	// SharingSession means a connection for each session of each user, and for each authenticated user without one.
-	// Others share that of everyone.
+	// SharingSession means one connection for each session of a user, and one for each authenticated user without a
+	// session. Other callers share the connection for everyone.
 	SharingSession
 )
 
@@ -123,16 +123,15 @@ func (config *ServerConfig) checkSharing() error {
 	return nil
 }
 
-// CallerAuth authorizes the requests to a server on behalf of each caller with credentials of that caller; see
-// [ServerConfig.CallerAuth]. It is a pointer to a struct, so that [Host.SetServers] can tell whether it is the same
-// one.
+// CallerAuth authorizes requests to a server with the credentials of each caller; see [ServerConfig.CallerAuth]. It is
+// used as a pointer, so that [Host.SetServers] can tell whether it has changed.
 type CallerAuth struct {
 	authorizer func(caller principal.Principal) (client.Authorizer, error)
 }
 
-// NewCallerAuth returns a CallerAuth. Authorizer returns the authorizer of the requests on behalf of a caller, such as
-// the method Authorizer of an callers.Clients of auth/oauth, or what that method of a callers.Broker returns. It is
-// called for each connection that the Host dials for a caller, and may be called concurrently.
+// NewCallerAuth returns a CallerAuth that calls authorizer for each connection that the Host dials for a caller. Use,
+// for example, the method Authorizer of callers.Clients in auth/oauth, or what that method of a callers.Broker returns.
+// Authorizer may be called concurrently.
 func NewCallerAuth[A client.Authorizer](authorizer func(caller principal.Principal) (A, error)) *CallerAuth {
 	return &CallerAuth{func(caller principal.Principal) (client.Authorizer, error) {
 		a, err := authorizer(caller)

@@ -28,17 +28,17 @@ const (
 	// Down means that the server could not be started, or that its connection was
 	// lost. See ServerStatus.Err.
 	Down
-	// NeedsLogin is Down for a server that requires a login, or rejects the credentials of its target. The Host tries
-	// it again after [Host.LoginsChanged], after a change of its configuration, and for a call; otherwise more and more
-	// rarely, up to once an hour.
+	// NeedsLogin means that the server is down because it requires a login, or rejects the credentials of its target.
+	// The Host tries it again after [Host.LoginsChanged], after a change of its configuration, and for a call;
+	// otherwise more and more rarely, up to once an hour.
 	NeedsLogin
-	// NotStarted means that the server is lazy and was not needed until now, or was not needed for the time in
+	// NotStarted means that a lazy server has not been needed yet, or that nobody has used the server for
 	// ServerConfig.Idle. See [ServerConfig.Lazy].
 	NotStarted
-	// CallersOnly means that a server with [ServerConfig.CallerAuth] does not accept requests without a caller.
-	// Requests of callers are sent at once. The status has no lists, or those of the last time.
+	// CallersOnly means that a server with [ServerConfig.CallerAuth] rejects requests without a caller. Requests of
+	// callers are sent at once. The status contains no lists, or the last known ones.
 	CallersOnly
-	// Removed means that the server is no longer one of the Host. Only [Host.Watch] yields it.
+	// Removed means that the server was removed from the Host. Only [Host.Watch] yields it.
 	Removed
 )
 
@@ -97,15 +97,15 @@ type ServerStatus struct {
 	// Templates are the resource templates of the server.
 	Templates []mcp.ResourceTemplate
 
-	// Version increases with each change of the status. No other status of the Host has the same. It is 0 if the server
-	// was removed.
+	// Version increases with each change of the status, and is unique within the Host. It is 0 if the server was
+	// removed.
 	Version uint64
-	// Config is the configuration of the server. Its selections decide which tools and prompts are in the lists, and
-	// their names. It must not be modified. The one of a server that was removed has a name only.
+	// Config is the configuration of the server. Its selections decide which tools and prompts are listed, under which
+	// names. It must not be modified. For a removed server it contains only the name.
 	Config *ServerConfig
 	// Retry is the time of the next attempt to start a server that is down.
 	Retry time.Time
-	// Sharing says who shares a connection to the server; it is not SharingAuto once the server was ready.
+	// Sharing says who shares a connection to the server. It is not SharingAuto once the server was ready.
 	Sharing Sharing
 }
 
@@ -128,11 +128,11 @@ func (e *DownError) Error() string {
 // Unwrap returns the reason why the server is down.
 func (e *DownError) Unwrap() error { return e.err }
 
-// WaitReady waits until none of the named servers is starting, or without names, no server. It starts the lazy
-// servers that it names, and does not wait for others that have not started. It returns nil
-// if they are ready. Otherwise it returns a *DownError for each of them that is down, joined; the
-// servers that are ready can be used. The Host starts a server again that has never been ready;
-// WaitReady does not wait for that. It returns ErrUnknown for a name that is not in Host.Servers.
+// WaitReady waits until none of the named servers is starting, or without names, no server at all. It starts lazy
+// servers that it is given by name, and does not wait for others that have not started. It returns nil if the servers
+// are ready. Otherwise it joins a *DownError for each one that is down; the ready ones can be used. The Host keeps
+// trying to start a server that was never ready, but WaitReady does not wait for that. It returns ErrUnknown for a name
+// that is not in Host.Servers.
 //
 // When ctx ends first, the error wraps context.Cause(ctx) and names the servers that
 // are still starting. WaitReady returns call.ErrClosed if the Host is closed or not started.
@@ -199,10 +199,9 @@ func (h *Host) Status() []ServerStatus {
 	return all
 }
 
-// Watch yields the status of each server, and then each status that changes, until ctx
-// ends or the Host is closed. A slow loop does not receive every status: it receives
-// the latest status of each server that has changed. For a server that was removed it receives
-// a status with its Name and the State Removed.
+// Watch yields the status of each server, and then each status that changes, until ctx ends or the Host is closed. A
+// slow loop misses intermediate statuses, but receives the latest one of each server that has changed. For a removed
+// server it receives a status with the Name and the State Removed.
 func (h *Host) Watch(ctx context.Context) iter.Seq[ServerStatus] {
 	return func(yield func(ServerStatus) bool) {
 		seen := make(map[string]uint64)

@@ -300,8 +300,8 @@ func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 }
 
 // MaySubscribe returns nil if the caller of ctx may subscribe to a resource of the server, and records the decision, as
-// [Client.Subscribe] does. A program in which one call of [Client.Follow] is for several callers calls it for each. The
-// errors are [ErrUnknown], [ErrAnonymousCaller] for a server with CallerAuth, and a *[DeniedError].
+// [Client.Subscribe] does. Call it for each caller if one call of [Client.Follow] serves several. It returns
+// [ErrUnknown], [ErrAnonymousCaller] for a server with CallerAuth, or a *[DeniedError].
 func (c Client) MaySubscribe(ctx context.Context, uri string) error {
 	s := c.host.find(c.server)
 	if s == nil {
@@ -315,7 +315,7 @@ func (c Client) MaySubscribe(ctx context.Context, uri string) error {
 
 type followKey struct{}
 
-// Follow is [Client.Subscribe] for a program that has called [Client.MaySubscribe]: the policy is not asked.
+// Follow is like [Client.Subscribe], but does not ask the policy, because the program has called [Client.MaySubscribe].
 func (c Client) Follow(ctx context.Context, uri string, updated func()) error {
 	return c.Subscribe(context.WithValue(ctx, followKey{}, true), uri, updated)
 }

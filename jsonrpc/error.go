@@ -16,8 +16,7 @@ const (
 	CodeInternalError  int64 = -32603
 )
 
-// Error is the error member of a response. A handler that returns an *Error
-// answers the request with exactly this error.
+// Error is the error in a response. A handler that returns an *Error answers the request with exactly this error.
 type Error struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
@@ -56,10 +55,9 @@ func Errorf(code int64, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// InvalidMessageError reports bytes that are not one acceptable message. Code is
-// CodeParseError if the bytes are not strict JSON or exceed a limit of the scanner,
-// else CodeInvalidRequest or CodeInvalidParams. It wraps a *[LimitError] if a message
-// or batch is too deep, too wide or has too many values or messages.
+// InvalidMessageError reports bytes that are not one acceptable message. Code is CodeParseError if the bytes are not
+// strict JSON or exceed a limit of the scanner, else CodeInvalidRequest or CodeInvalidParams. It wraps a *[LimitError]
+// if a message or batch is nested too deeply, or contains too many keys, values or messages.
 type InvalidMessageError struct {
 	Code   int64
 	Reason string
@@ -98,12 +96,12 @@ type LimitError struct {
 // Error implements the error interface.
 func (e *LimitError) Error() string { return fmt.Sprintf("the limit %s is %d", e.Name, e.Limit) }
 
-// Limits bounds the input that the parser accepts. A field that is zero or less
-// has its default. The reader of the input must bound its length.
+// Limits bounds the input that the parser accepts. Zero or less means the default of a field. The reader of the input
+// must bound its length.
 type Limits struct {
 	MaxDepth   int // nesting of objects and arrays; default 128
-	MaxMembers int // members of one object; default 10,000
-	MaxTokens  int // values and member names in one message; default 1,000,000
+	MaxMembers int // keys of one object; default 10,000
+	MaxTokens  int // values and keys in one message; default 1,000,000
 	MaxID      int // bytes of an id as written, including the quotes of a string; default 256
 	MaxMethod  int // bytes of a method name as written, without its quotes; default 128
 	MaxBatch   int // messages in one batch; default 100

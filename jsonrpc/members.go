@@ -13,8 +13,8 @@ import (
 // is scanned: as many as the params of tools/call can have.
 const inlineMembers = 5
 
-// Members locates the members of a scanned object. Its values are views of the
-// input. The zero Members is an object without members.
+// Members locates the members, keys with their values, of a scanned object. Its values are views of the input. The zero
+// Members is an empty object.
 type Members struct {
 	raw      []byte // the object
 	n        int
@@ -57,9 +57,8 @@ func (m *Members) Raw() []byte { return m.raw }
 // Len returns the number of members.
 func (m *Members) Len() int { return m.n }
 
-// Get returns the raw value of the member called name. A member that is null counts as
-// absent: the protocol has no member for which null means something else, and many
-// encoders write null for a member that they do not set.
+// Get returns the raw value of a key, or nil. Null counts as absent: null means nothing else anywhere in the protocol,
+// and many encoders write it for fields that are not set.
 func (m *Members) Get(name string) ([]byte, bool) {
 	for i := range m.recorded {
 		if m.name[i] == name {
@@ -74,7 +73,7 @@ func (m *Members) Get(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// All returns the members in the order of the input.
+// All returns keys and values in the order of the input.
 func (m *Members) All() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) { // one function, so that a loop allocates nothing
 		if m.n > m.recorded {
@@ -89,9 +88,8 @@ func (m *Members) All() iter.Seq2[string, []byte] {
 	}
 }
 
-// All returns the members of obj, which must be an object that has passed
-// [Parse] or [Check]. For other bytes it does not panic, and the members that it
-// yields are unspecified.
+// All returns the keys and values of obj, which must be an object that has passed [Parse] or [Check]. For other bytes
+// it does not panic, but what it yields is unspecified.
 func All(obj []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for w := walk(obj); w.next(); {
@@ -102,8 +100,7 @@ func All(obj []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Get returns the raw value of one member of obj, which must be an object that
-// has passed [Parse] or [Check], as for [All].
+// Get returns the raw value of a key of obj, which must be an object that has passed [Parse] or [Check], as for [All].
 func Get(obj []byte, name string) ([]byte, bool) {
 	for w := walk(obj); w.next(); {
 		if w.name == name {
@@ -113,8 +110,8 @@ func Get(obj []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// Without returns an object without some of its members, or the object itself if it has none of them. It does not
-// modify the object, which must have passed [Parse] or [Check], as for [All].
+// Without returns obj without some of its keys, or obj itself if it contains none of them. It does not modify obj,
+// which must have passed [Parse] or [Check], as for [All].
 func Without(obj json.RawMessage, names ...string) json.RawMessage {
 	if !slices.ContainsFunc(names, func(name string) bool { _, ok := Get(obj, name); return ok }) {
 		return obj

@@ -38,9 +38,8 @@ type Message struct {
 //     the call that gets no valid response. With CodeInvalidParams, and if the
 //     message exceeds a limit, a Request is answered and a Notification is not.
 //
-// Lone surrogates, which programs send that cut texts, are replaced by U+FFFD in the
-// strings of the result or error of a response, and in nothing else. Then these are
-// views of a copy of data.
+// Programs that cut texts sometimes send lone surrogates. In the strings of a result or error, Parse replaces them by
+// U+FFFD, and these are then views of a copy of data. Elsewhere they are errors.
 //
 // A batch is not a message: see [SplitBatch].
 func Parse(data []byte, lim Limits) (m Message, err error) {

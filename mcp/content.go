@@ -87,7 +87,7 @@ type EmbeddedResource struct {
 // ToolUseContent is a request of a model to call a tool. Sampling only. Since 2025-11-25.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type ToolUseContent struct {
 	// ID identifies the tool use. The [ToolResultContent] refers to it.
 	ID string `json:"id"`
@@ -102,7 +102,7 @@ type ToolUseContent struct {
 // ToolResultContent is the result of a tool that a model has used. Sampling only. Since 2025-11-25.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type ToolResultContent struct {
 	// ToolUseID is the ID of the [ToolUseContent].
 	ToolUseID string `json:"toolUseId"`
@@ -119,9 +119,9 @@ type ToolResultContent struct {
 // UnknownContent is a block of a type that this package does not know. It keeps the block unchanged,
 // so that content from newer peers can be forwarded.
 type UnknownContent struct {
-	// Type is the type member of the block.
+	// Type is the type of the block.
 	Type string
-	// Raw is the whole block, including the type member. Without it the block cannot be encoded.
+	// Raw is the whole block, including its type. A block without Raw cannot be encoded.
 	Raw json.RawMessage
 }
 
@@ -144,7 +144,7 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
-// The values of the type member of content blocks.
+// The types of content blocks.
 const (
 	typeText         = "text"
 	typeImage        = "image"
@@ -274,7 +274,7 @@ func (c ToolResultContent) MarshalJSON() ([]byte, error) { return marshalContent
 // MarshalJSON implements json.Marshaler. It returns Raw.
 func (c UnknownContent) MarshalJSON() ([]byte, error) { return marshalContent(&c) }
 
-// UnmarshalJSON implements json.Unmarshaler. It ignores the type member.
+// UnmarshalJSON implements json.Unmarshaler. It ignores the type.
 func (c *ToolResultContent) UnmarshalJSON(data []byte) error {
 	return decodeToolResult.decode(data, (*toolResultFields)(c))
 }

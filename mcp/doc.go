@@ -3,12 +3,11 @@
 //
 // # One set of types for all revisions
 //
-// Each type has the fields of all five revisions of the protocol ([Revisions]) and of the tasks
-// extension. The comment of a field names the revisions that have it: "Since 2025-06-18" means that
-// revision and all later ones, "Until 2025-11-25" means that revision and all earlier ones, and
-// "2025-11-25 only" means that revision. All revisions have a field without such a comment.
-// Encoding does not remove fields that the peer's revision does not have. Packages server and
-// client do that.
+// Each type has the fields of all five revisions of the protocol ([Revisions]) and of the tasks extension. The comment
+// of a field names the revisions that define it: "Since 2025-06-18" means that revision and all later ones, "Until
+// 2025-11-25" means that revision and all earlier ones, and "2025-11-25 only" means that revision. A field without such
+// a comment belongs to all revisions. Encoding does not remove fields that the peer's revision lacks; packages server
+// and client do.
 //
 // Tasks have two sets of types, because 2025-11-25 and the tasks extension of 2026-07-28 differ:
 // [LegacyTask] and [Task].
@@ -30,13 +29,12 @@
 //
 // # JSON
 //
-// All types have the same JSON form in [encoding/json] and encoding/json/v2. The UnmarshalJSON
-// methods and [Meta.Get] decode strictly: names are case-sensitive, and duplicate names and invalid
-// UTF-8 are errors. For a type without such a method, the JSON package decides. Nil slices of
-// required arrays are encoded as []. Raw JSON ([json.RawMessage]) is kept byte for byte, so numbers
-// stay exact. Decoded values do not share memory with the input.
+// All types have the same JSON form in [encoding/json] and encoding/json/v2. The UnmarshalJSON methods and [Meta.Get]
+// decode strictly: keys are case-sensitive, and duplicate keys and invalid UTF-8 are errors. For a type without such a
+// method, the JSON package decides. Nil slices of required arrays are encoded as []. Raw JSON ([json.RawMessage]) is
+// kept byte for byte, so numbers stay exact. Decoded values do not share memory with the input.
 //
-// An optional field is a pointer if its zero value differs from its absence.
+// An optional field is a pointer if its zero value means something other than its absence.
 //
 // A value may be read by several goroutines at once, if none modifies it.
 package mcp

@@ -14,9 +14,8 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// ElicitParams are the parameters of elicitation/create, with which a server asks the user of the
-// client to fill in a form or, since 2025-11-25, to open a URL. A form must not ask for secrets; use
-// a URL for them. Since 2025-06-18.
+// ElicitParams are the parameters of elicitation/create, with which a server asks the user to fill in a form or, since
+// 2025-11-25, to open a URL. A form must not ask for secrets; use a URL for them. Since 2025-06-18.
 type ElicitParams struct {
 	ParamsBase
 
@@ -50,8 +49,8 @@ type ElicitResult struct {
 
 	// Action is the decision of the user.
 	Action ElicitAction `json:"action"`
-	// Content is the submitted form, a JSON object that matches the requested schema. It is present
-	// only if the user has submitted a form.
+	// Content is the submitted form, a JSON object that matches the requested schema. It is present only if the user
+	// submitted a form.
 	Content json.RawMessage `json:"content,omitzero"`
 }
 
@@ -65,8 +64,8 @@ const (
 	ElicitCancel  ElicitAction = "cancel"  // dismissed without a choice (server.ErrDismissed)
 )
 
-// AcceptElicit returns the result for a form that the user has submitted. content is the answer and
-// must encode to a JSON object.
+// AcceptElicit returns the result for a form that the user has submitted. content contains the answers and must encode
+// to a JSON object.
 func AcceptElicit(content any) (*ElicitResult, error) {
 	raw, err := encode(content)
 	if err != nil {

@@ -135,12 +135,12 @@ type ClientCapabilities struct {
 	// Roots declares support for roots/list.
 	//
 	// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-	// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+	// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 	Roots *RootsCapability `json:"roots,omitzero"`
 	// Sampling declares support for sampling/createMessage.
 	//
 	// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-	// from 2027-07-28 on. Servers use the API of a model provider.
+	// from 2027-07-28 on. Use the API of a model provider instead.
 	Sampling *SamplingCapability `json:"sampling,omitzero"`
 	// Elicitation declares support for elicitation/create. Since 2025-06-18.
 	Elicitation *ElicitationCapability `json:"elicitation,omitzero"`
@@ -154,7 +154,7 @@ type ClientCapabilities struct {
 // RootsCapability declares that a client supports roots/list.
 //
 // Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 type RootsCapability struct {
 	// ListChanged declares that the client sends notifications/roots/list_changed. Until
 	// 2025-11-25.
@@ -164,7 +164,7 @@ type RootsCapability struct {
 // SamplingCapability declares that a client supports sampling/createMessage.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type SamplingCapability struct {
 	// Context declares support for [CreateMessageParams.IncludeContext]. Since 2025-11-25.
 	Context *Supported `json:"context,omitzero"`
@@ -200,7 +200,7 @@ type ServerCapabilities struct {
 	// Logging declares that the server sends log messages.
 	//
 	// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-	// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+	// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 	Logging *Supported `json:"logging,omitzero"`
 	// Completions declares support for completion/complete. Since 2025-03-26.
 	Completions *Supported `json:"completions,omitzero"`
@@ -256,7 +256,7 @@ type TaskRequestsCapability struct {
 	// Sampling are the requests about sampling. Clients only.
 	//
 	// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-	// from 2027-07-28 on. Servers use the API of a model provider.
+	// from 2027-07-28 on. Use the API of a model provider instead.
 	Sampling *TaskSamplingCapability `json:"sampling,omitzero"`
 	// Elicitation are the requests about elicitation. Clients only.
 	Elicitation *TaskElicitationCapability `json:"elicitation,omitzero"`
@@ -273,7 +273,7 @@ type TaskToolsCapability struct {
 // 2025-11-25 only.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type TaskSamplingCapability struct {
 	// CreateMessage declares that sampling/createMessage can run as a task.
 	CreateMessage *Supported `json:"createMessage,omitzero"`

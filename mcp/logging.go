@@ -8,13 +8,13 @@ import (
 // LoggingLevel is the severity of a log message, as in RFC 5424 (syslog).
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 type LoggingLevel string
 
 // The levels, in the order of increasing severity.
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 const (
 	LevelDebug     LoggingLevel = "debug"
 	LevelInfo      LoggingLevel = "info"
@@ -29,7 +29,7 @@ const (
 // LoggingLevels returns all levels in the order of increasing severity. The caller owns the slice.
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 func LoggingLevels() []LoggingLevel {
 	return []LoggingLevel{
 		LevelDebug, LevelInfo, LevelNotice, LevelWarning,
@@ -54,7 +54,7 @@ func (l LoggingLevel) Enables(message LoggingLevel) bool {
 // [MetaLogLevel].
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 type SetLevelParams struct {
 	ParamsBase
 
@@ -65,7 +65,7 @@ type SetLevelParams struct {
 // LoggingMessageParams are the parameters of notifications/message.
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 type LoggingMessageParams struct {
 	ParamsBase
 

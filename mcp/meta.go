@@ -11,8 +11,8 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// Meta is the _meta member of parameters, results and other objects: metadata by key; see
-// [CheckMetaKey]. A nil Meta is absent on the wire, an empty one is present.
+// Meta is the _meta object of parameters, results and other objects: metadata by key; see [CheckMetaKey]. On the wire,
+// a nil Meta is absent, and an empty one is present.
 type Meta map[string]json.RawMessage
 
 // Keys of [Meta] that the protocol reserves.
@@ -32,7 +32,7 @@ const (
 	// server sends none. In requests since 2026-07-28.
 	//
 	// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-	// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+	// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 	MetaLogLevel = "io.modelcontextprotocol/logLevel"
 	// MetaServerInfo is the [Implementation] of the server. In results since 2026-07-28.
 	MetaServerInfo = "io.modelcontextprotocol/serverInfo"
@@ -131,9 +131,9 @@ func validMetaPrefix(prefix string) error {
 	return nil
 }
 
-// CheckMeta returns nil if a program may send a member of _meta with this key and raw value: the key
-// satisfies [CheckMetaKey] and is not reserved by the protocol, except for those of trace context, and
-// the value is JSON. Errors about the key wrap [ErrMetaKey].
+// CheckMeta returns nil if a program may send an entry of _meta with this key and raw value: the key satisfies
+// [CheckMetaKey] and is not reserved by the protocol, except for those of trace context, and the value is JSON. Errors
+// about the key wrap [ErrMetaKey].
 func CheckMeta(key string, value []byte) error {
 	switch key {
 	case MetaTraceParent, MetaTraceState, MetaBaggage:
@@ -177,8 +177,8 @@ func isAlphanumeric(c byte) bool {
 	return isLetter(c) || '0' <= c && c <= '9'
 }
 
-// RequestMeta are the keys of a request's [Meta] that the protocol defines. Decode the _meta member
-// into it to read all of them at once. Decoding drops other keys.
+// RequestMeta are the keys of a request's [Meta] that the protocol defines. Decode _meta into it to read all of them at
+// once. Decoding drops other keys.
 type RequestMeta struct {
 	// ProgressToken is [MetaProgressToken]. Zero means absent.
 	ProgressToken jsonrpc.ID `json:"progressToken,omitzero"`
@@ -191,7 +191,7 @@ type RequestMeta struct {
 	// LogLevel is [MetaLogLevel]. Empty means absent. Since 2026-07-28.
 	//
 	// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-	// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+	// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 	LogLevel LoggingLevel `json:"io.modelcontextprotocol/logLevel,omitempty"`
 	// RelatedTask is [MetaRelatedTask]. 2025-11-25 only.
 	RelatedTask *RelatedTask `json:"io.modelcontextprotocol/related-task,omitzero"`
@@ -209,8 +209,8 @@ type ParamsBase struct {
 	Meta Meta `json:"_meta,omitzero"`
 }
 
-// EmptyParams are the parameters of methods that have no parameters of their own: ping,
-// server/discover, roots/list, notifications/initialized and the list_changed notifications.
+// EmptyParams are the parameters of methods that define none: ping, server/discover, roots/list,
+// notifications/initialized and the list_changed notifications.
 type EmptyParams struct {
 	ParamsBase
 }
@@ -224,10 +224,10 @@ type ResultBase struct {
 	// peer, means [ResultTypeComplete]. A receiver must reject a value that it does not know.
 	ResultType string `json:"resultType,omitempty"`
 
-	// Source is the JSON that the result was decoded from, for programs that forward it. The
-	// encoding of a [CallToolResult], [GetPromptResult] or [ReadResourceResult] uses the bytes of
-	// Source for everything that the other fields do not change, and keeps the members without a
-	// field. Decoding does not set it. The bytes must not be modified.
+	// Source is the JSON that the result was decoded from, for programs that forward it. The encoding of a
+	// [CallToolResult], [GetPromptResult] or [ReadResourceResult] uses the bytes of Source for everything that the
+	// other fields do not change, and keeps what no field represents. Decoding does not set it. The bytes must not be
+	// modified.
 	Source json.RawMessage `json:"-"`
 }
 
@@ -339,8 +339,8 @@ func (i *Icon) isSafe() bool {
 	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil
 }
 
-// IsForwardable reports whether a gateway may forward an entry of _meta to the other side: [CheckMeta] accepts it, so
-// it does not belong to the connection on which it arrived.
+// IsForwardable reports whether a gateway may forward an entry of _meta to the other side. It may if [CheckMeta]
+// accepts the entry, which then does not belong to the connection on which it arrived.
 func IsForwardable(key string, value json.RawMessage) bool {
 	// Most entries are those of the protocol: reject them without the cost of an error.
 	return !strings.HasPrefix(key, "io.modelcontextprotocol/") && CheckMeta(key, value) == nil
@@ -361,9 +361,9 @@ func (m Meta) Forwardable() Meta {
 	return kept
 }
 
-// WithForwardableMeta returns an object, such as the params of a notification or a definition, with those entries of
-// its _meta that [IsForwardable] accepts, and without _meta if there are none. It does not modify the object, which
-// must be valid JSON.
+// WithForwardableMeta returns an object, such as the params of a notification, with only those entries of its _meta
+// that [IsForwardable] accepts, or without _meta if there are none. It does not modify the object, which must be valid
+// JSON.
 func WithForwardableMeta(object json.RawMessage) json.RawMessage {
 	meta, ok := jsonrpc.Get(object, "_meta")
 	if !ok {

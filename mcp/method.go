@@ -20,7 +20,7 @@ const (
 // MethodSetLevel is the method of a request that sets the minimum level of log messages. Until 2025-11-25.
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 const MethodSetLevel = "logging/setLevel"
 
 // MethodElicit is the method of a request that a server sends. Since 2026-07-28 it is an entry of an
@@ -30,13 +30,13 @@ const MethodElicit = "elicitation/create"
 // MethodCreateMessage is the method of a request that a server sends, as [MethodElicit].
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 const MethodCreateMessage = "sampling/createMessage"
 
 // MethodListRoots is the method of a request that a server sends, as [MethodElicit].
 //
 // Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 const MethodListRoots = "roots/list"
 
 // MethodPing is the method of a request with which either side checks that the other one responds.
@@ -66,7 +66,7 @@ const NotificationInitialized = "notifications/initialized"
 // NotificationRootsListChanged is the method of a notification that a client sends. Until 2025-11-25.
 //
 // Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 const NotificationRootsListChanged = "notifications/roots/list_changed"
 
 // Methods of notifications that either side sends. Since 2026-07-28 only servers send progress, and a
@@ -94,7 +94,7 @@ const (
 // NotificationMessage is the method of a notification that a server sends. Its parameters are [LoggingMessageParams].
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
+// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 const NotificationMessage = "notifications/message"
 
 // Error codes that the protocol defines in addition to those of JSON-RPC. The codes from -32099 to

@@ -19,9 +19,9 @@ type Prompt struct {
 	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the prompt. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
-	// Source is the JSON that the prompt was decoded from, for programs that forward it. Encoding
-	// uses the bytes of Source for everything that the other fields do not change, and keeps the
-	// members without a field. Decoding does not set it. The bytes must not be modified.
+	// Source is the JSON that the prompt was decoded from, for programs that forward it. Encoding uses the bytes of
+	// Source for everything that the other fields do not change, and keeps what no field represents. Decoding does not
+	// set it. The bytes must not be modified.
 	Source json.RawMessage `json:"-"`
 }
 
@@ -124,7 +124,7 @@ func (m *PromptMessage) UnmarshalJSON(data []byte) error {
 type CompleteParams struct {
 	ParamsBase
 
-	// Ref is the prompt or resource template that has the argument.
+	// Ref is the prompt or resource template of the argument.
 	Ref CompleteReference `json:"ref"`
 	// Argument is the argument to complete.
 	Argument CompleteArgument `json:"argument"`
@@ -144,7 +144,7 @@ type CompleteReference struct {
 	URI string `json:"uri,omitempty"`
 }
 
-// ReferenceType says what has the argument to complete.
+// ReferenceType says whether the argument to complete belongs to a prompt or a resource template.
 type ReferenceType string
 
 // Values of [CompleteReference.Type].

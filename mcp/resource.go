@@ -24,9 +24,9 @@ type Resource struct {
 	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the resource. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
-	// Source is the JSON that the resource was decoded from, for programs that forward it. Encoding
-	// uses the bytes of Source for everything that the other fields do not change, and keeps the
-	// members without a field. Decoding does not set it. The bytes must not be modified.
+	// Source is the JSON that the resource was decoded from, for programs that forward it. Encoding uses the bytes of
+	// Source for everything that the other fields do not change, and keeps what no field represents. Decoding does not
+	// set it. The bytes must not be modified.
 	Source json.RawMessage `json:"-"`
 }
 
@@ -56,9 +56,9 @@ type ResourceTemplate struct {
 	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the template. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
-	// Source is the JSON that the template was decoded from, for programs that forward it. Encoding
-	// uses the bytes of Source for everything that the other fields do not change, and keeps the
-	// members without a field. Decoding does not set it. The bytes must not be modified.
+	// Source is the JSON that the template was decoded from, for programs that forward it. Encoding uses the bytes of
+	// Source for everything that the other fields do not change, and keeps what no field represents. Decoding does not
+	// set it. The bytes must not be modified.
 	Source json.RawMessage `json:"-"`
 }
 
@@ -180,7 +180,7 @@ type ResourceUpdatedParams struct {
 // Root is a directory or file that a server may work on.
 //
 // Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 type Root struct {
 	// URI is a file:// URI.
 	URI string `json:"uri"`
@@ -193,7 +193,7 @@ type Root struct {
 // ListRootsResult is the result of roots/list, whose parameters are [EmptyParams].
 //
 // Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.
 type ListRootsResult struct {
 	ResultBase
 

@@ -12,7 +12,7 @@ import (
 // client to sample from a model.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type CreateMessageParams struct {
 	ParamsBase
 
@@ -51,13 +51,13 @@ func (p CreateMessageParams) MarshalJSON() ([]byte, error) {
 // IncludeContext says from which servers a client adds context to a prompt.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type IncludeContext string
 
 // IncludeNone is the only value of [CreateMessageParams.IncludeContext] that every client supports.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 const IncludeNone IncludeContext = "none"
 
 // Values of [CreateMessageParams.IncludeContext] that require [SamplingCapability.Context].
@@ -73,7 +73,7 @@ const (
 // Priorities range from 0 (unimportant) to 1 (most important).
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type ModelPreferences struct {
 	// Hints suggest models, in the order of preference. They take precedence over the priorities.
 	Hints []ModelHint `json:"hints,omitzero"`
@@ -88,7 +88,7 @@ type ModelPreferences struct {
 // ModelHint suggests a model.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type ModelHint struct {
 	// Name is a part of the name of a model or model family.
 	Name string `json:"name,omitempty"`
@@ -97,7 +97,7 @@ type ModelHint struct {
 // ToolChoice tells whether a model may or must use a tool. Since 2025-11-25.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type ToolChoice struct {
 	// Mode is [ToolChoiceAuto], [ToolChoiceRequired] or [ToolChoiceNone]. Empty means auto.
 	Mode ToolChoiceMode `json:"mode,omitempty"`
@@ -106,13 +106,13 @@ type ToolChoice struct {
 // ToolChoiceMode says whether a model may or must use a tool.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type ToolChoiceMode string
 
 // Values of [ToolChoice.Mode].
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 const (
 	ToolChoiceAuto     ToolChoiceMode = "auto"     // the model decides
 	ToolChoiceRequired ToolChoiceMode = "required" // the model must use at least one tool
@@ -122,7 +122,7 @@ const (
 // SamplingMessage is a message to or from a model.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type SamplingMessage struct {
 	// Role is the role of the speaker.
 	Role Role `json:"role"`
@@ -160,7 +160,7 @@ type samplingMessageJSON struct {
 // CreateMessageResult is the result of sampling/createMessage.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 type CreateMessageResult struct {
 	ResultBase
 
@@ -178,7 +178,7 @@ type CreateMessageResult struct {
 // Values of [CreateMessageResult.StopReason]. Model providers define others.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 const (
 	StopEndTurn   = "endTurn"
 	StopSequence  = "stopSequence"
@@ -243,7 +243,7 @@ func (c *oneOrSeveral) UnmarshalJSON(data []byte) error {
 // messages contain tool uses or tool results.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 func (p *CreateMessageParams) UsesTools() bool {
 	if len(p.Tools) > 0 || p.ToolChoice != nil {
 		return true
@@ -262,7 +262,7 @@ func (p *CreateMessageParams) UsesTools() bool {
 // Message Content Constraints). A client returns jsonrpc.CodeInvalidParams for other conversations.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 func CheckToolResults(messages []SamplingMessage) error {
 	var open map[string]bool // the tool uses of the previous message; true if they have a result
 	for i := range messages {

@@ -141,8 +141,8 @@ type LegacyCreateTaskResult struct {
 	Task LegacyTask `json:"task"`
 }
 
-// LegacyGetTaskResult is the result of tasks/get and tasks/cancel, whose parameters are [TaskParams].
-// The result of tasks/result is that of the original request. 2025-11-25 only.
+// LegacyGetTaskResult is the result of tasks/get and tasks/cancel, whose parameters are [TaskParams]. The result of
+// tasks/result is the result of the original request. 2025-11-25 only.
 type LegacyGetTaskResult struct {
 	ResultBase
 	LegacyTask

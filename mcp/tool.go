@@ -23,9 +23,9 @@ type Tool struct {
 	// a schema that accepts any object. The dialect is 2020-12 unless $schema names another one.
 	// Until 2025-11-25 the protocol defines only type, properties and required.
 	InputSchema json.RawMessage `json:"inputSchema"`
-	// OutputSchema is the JSON Schema of [CallToolResult.StructuredContent]. Its type must be
-	// "object" until 2025-11-25, so servers send clients until then other types as those of the property "result" of
-	// an object. Since 2025-06-18.
+	// OutputSchema is the JSON Schema of [CallToolResult.StructuredContent]. Its type must be "object" until
+	// 2025-11-25; for older clients, servers wrap other types into an object with the property "result". Since
+	// 2025-06-18.
 	OutputSchema json.RawMessage `json:"outputSchema,omitzero"`
 	// Annotations are hints about the behaviour of the tool. Since 2025-03-26.
 	Annotations *ToolAnnotations `json:"annotations,omitzero"`
@@ -35,15 +35,15 @@ type Tool struct {
 	Icons Icons `json:"icons,omitzero"`
 	// Meta is the metadata of the tool. Since 2025-06-18.
 	Meta Meta `json:"_meta,omitzero"`
-	// Source is the JSON that the tool was decoded from, for programs that forward it. Encoding
-	// uses the bytes of Source for everything that the other fields do not change, and keeps the
-	// members without a field. Decoding does not set it. The bytes must not be modified.
+	// Source is the JSON that the tool was decoded from, for programs that forward it. Encoding uses the bytes of
+	// Source for everything that the other fields do not change, and keeps what no field represents. Decoding does not
+	// set it. The bytes must not be modified.
 	Source json.RawMessage `json:"-"`
 }
 
-// VisibleTo reports whether a host may offer t to its model ("model"), or call it for a page of the same
-// server ("app"): the field visibility of _meta.ui (MCP Apps 2026-01-26, Visibility). A page must never
-// call tools of another server. Without a visibility the tool is visible to both, with an invalid one to none.
+// VisibleTo reports whether a host may offer t to its model ("model"), or call it for a page of the same server
+// ("app"). The field visibility of _meta.ui decides (MCP Apps 2026-01-26, Visibility): without it, the tool is visible
+// to both; if it is invalid, to neither. A page must never call tools of another server.
 func (t *Tool) VisibleTo(who string) bool {
 	var ui struct {
 		Visibility json.RawMessage `json:"visibility"`

@@ -74,10 +74,9 @@ func decodeInteger(dec *jsontext.Decoder, into *int64) error {
 	return nil
 }
 
-// encodeOver encodes v. If v was decoded from source, which may be nil, the result has the bytes of
-// source for everything that was not changed since then: members that T has no field for, explicit
-// zero values, the order of members and the notation of values. Line breaks become spaces, because a
-// message has one line. v must not contain source.
+// encodeOver encodes v. If v was decoded from source, which may be nil, the result has the bytes of source for
+// everything that was not changed since then: keys for which T has no field, explicit zero values, the order of keys
+// and the notation of values. Line breaks become spaces, because a message has one line. v must not contain source.
 func encodeOver[T any](source json.RawMessage, v *T) ([]byte, error) {
 	if source == nil {
 		return encode(v)

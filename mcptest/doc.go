@@ -17,10 +17,9 @@
 //		}
 //	})
 //
-// The caller is principal.Local, also if the server has Auth. Over HTTP, a server with Auth needs a token: set
+// The caller is principal.Local, even if Auth of the server is set. Over HTTP, such a server requires a token: set
 // Dialer.Auth or Dialer.HTTPClient.
 //
-// [Everywhere] runs a test in every revision on every transport, so that the server
-// also works for older clients. [DialHTTP] connects over HTTP alone, and [Transports]
-// lists the transports.
+// [Everywhere] runs a test in every revision on every transport, which shows that older clients work, too. [DialHTTP]
+// connects over HTTP alone, and [Transports] lists the transports.
 package mcptest

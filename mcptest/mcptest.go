@@ -41,12 +41,12 @@ type Transport struct {
 	Name string
 	// Supports reports whether a revision of the protocol has the transport.
 	Supports func(mcp.Revision) bool
-	// Dial connects a client to s, as the function Dial does.
+	// Dial connects a client to s; see the function [Dial].
 	Dial func(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client
 }
 
-// Transports returns the transports that a server can tell apart. A connection in memory
-// takes the place of stdio, which differs from it in the framing of messages only.
+// Transports returns the transports that make a difference to a server. A connection in memory stands in for stdio,
+// from which it differs only in the framing of messages.
 func Transports() []Transport {
 	all := func(mcp.Revision) bool { return true }
 	return []Transport{
@@ -56,9 +56,8 @@ func Transports() []Transport {
 	}
 }
 
-// Everywhere runs f as a subtest in every revision on every transport that the
-// revision has. Each subtest has a new server, which newServer returns, and a new
-// client.
+// Everywhere runs f as a subtest in every revision, on every transport of the revision. Each subtest gets a new server
+// from newServer, and a new client.
 func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing.T, c *client.Client),
 	configure ...func(*client.Dialer)) {
 	t.Helper()
@@ -74,7 +73,7 @@ func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing
 	}
 }
 
-// DialHTTP is [Dial] over HTTP on the loopback interface. It uses HTTP+SSE, a deprecated transport
+// DialHTTP is like [Dial], but over HTTP on the loopback interface. It uses HTTP+SSE, a deprecated transport
 // (SEP-2596), in 2024-11-05, and Streamable HTTP in later revisions.
 func DialHTTP(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()

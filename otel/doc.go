@@ -16,14 +16,14 @@
 //
 // A span is one request: "tools/call greet", "prompts/get review", "resources/read". A span of a client has the kind
 // CLIENT and ends with the final result, after all rounds of input requests. A span of a server has the kind SERVER;
-// each round has its own. Trace context is in the _meta of requests, in every revision, in the fields of the configured
-// propagators, so the spans of one call belong to one trace on any transport. A span of the transport, such as that of
-// an HTTP server, becomes a link. Attributes have the names of the conventions; one attribute is our own:
-// parley.outcome is "input_required" for a round that ended with input requests.
+// each round has its own. Trace context travels in the _meta of requests, in every revision, in the fields of the
+// configured propagators, so the spans of one call belong to one trace on any transport. A span of the transport, such
+// as an HTTP server's span, becomes a link. Attributes are named as in the conventions, except for parley.outcome,
+// which is "input_required" for a round that ended with input requests.
 //
 // A failed request has the attribute error.type and the status Error. A request fails if it ends with an error; on a
-// server, errors that reject an invalid request do not count. A call of a tool also fails with the result of a failed
-// tool ("tool_error"). The type of an error without a JSON-RPC code is cancelled, timeout, connection_lost, closed,
+// server, errors that reject an invalid request do not count. A tool call also fails if its result says so
+// ("tool_error"). The type of an error without a JSON-RPC code is cancelled, timeout, connection_lost, closed,
 // invalid_response, revision, an HTTP status or _OTHER.
 //
 // # Metrics
@@ -36,9 +36,9 @@
 //
 // Arguments, results, URIs and request ids are recorded only if [Options] enable them. Session ids are never recorded,
 // because they grant access to sessions. The names of a span and of its metrics contain the name of a tool or prompt
-// only after a call of it has succeeded, for at most 1,000 names, so that clients cannot create time series. The
-// attribute of a span always has the name, cut to 128 bytes. Notifications have no spans; neither have the requests
-// that a server sends to a client in a session.
+// only after a call of it has succeeded, for at most 1,000 names, so that clients cannot create time series. An
+// attribute of the span always contains the name, cut to 128 bytes. Notifications, and requests that a server sends to
+// a client in a session, get no spans.
 //
 // # Cost
 //

@@ -36,10 +36,10 @@ type Principal struct {
 	key string
 }
 
-// New returns the principal of a subject of an issuer that acts through a client. An empty client means
-// that the client is unknown. Issuer and subject are compared byte for byte, without case folding or
-// normalization, as in RFC 8414 and OpenID Connect. For callers without an issuer, such as those with API keys, choose
-// a text as the issuer, and always the same.
+// New returns the principal of a subject of an issuer that acts through a client. An empty client means that the client
+// is unknown. Issuer and subject are compared byte for byte, without case folding or normalization, as in RFC 8414 and
+// OpenID Connect. For callers without an issuer, such as users of API keys, choose any text as the issuer, and always
+// use the same.
 //
 // Each part must be valid UTF-8 without control characters, at most 1,024 bytes long. Errors do not
 // contain the rejected value.

@@ -26,14 +26,14 @@ const limitMemory = "bytes of memory of all regular expressions"
 // maxBudget is the memory, in bytes, of all schemas of one Budget.
 const maxBudget = 64 << 20
 
-// Budget bounds the memory of schemas that a program compiles for one peer and keeps, such as those of all tools of
-// a server. A short list of schemas can need much memory. The zero value is ready for use and allows 64 MiB. A
+// Budget bounds the memory of the compiled schemas that a program keeps for one peer, such as those of all tools of a
+// server: even a short list of schemas can need much memory. The zero value is ready for use and allows 64 MiB. A
 // Budget is safe for concurrent use.
 type Budget struct{ used atomic.Int64 }
 
-// Compile is the function [Compile] for a schema whose memory counts towards the budget until [Budget.Release]. If
-// the budget is used up, the error is an [ErrLimit]. Memory that a schema has used up before it exceeds a bound is
-// not given back.
+// Compile is like the function [Compile], but the memory of the schema counts towards the budget until
+// [Budget.Release]. If the budget is used up, the error is an [ErrLimit]. Memory that a rejected schema used before it
+// exceeded a bound is not returned.
 func (b *Budget) Compile(raw []byte) (*Schema, error) {
 	own := int64(maxPatternMemory)
 	left := maxBudget - b.used.Load() - int64(len(raw))
@@ -58,8 +58,8 @@ func (b *Budget) Compile(raw []byte) (*Schema, error) {
 
 var errBudget = tooMany("bytes of memory of all schemas of one peer", maxBudget)
 
-// Release gives the memory of a schema back that is no longer used. It does nothing if s is nil, if b has not compiled
-// s, or for the second time.
+// Release returns the memory of a schema that is no longer used to the budget. It does nothing if s is nil, if another
+// budget compiled s, or if s was released before.
 func (b *Budget) Release(s *Schema) {
 	if s != nil && s.budget.CompareAndSwap(b, nil) {
 		b.used.Add(-s.memory)

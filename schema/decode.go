@@ -15,17 +15,14 @@ import (
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
-// Decode reads one JSON value into the variable to which into points, as the schema
-// inferred from its type describes it. It decodes every value that passes
-// [Schema.Validate] of that schema, except for numbers and times that the Go type
-// cannot represent.
+// Decode reads one JSON value into the variable to which into points, following the schema inferred from its type. It
+// decodes every value that is valid for that schema, except for numbers and times that the Go type cannot represent.
 //
-// Member names are case-sensitive, and duplicate names are rejected. Integers are
-// exact and may be spelled 1.0 or 1e3. In an interface a number is a float64, an integer beyond 2^53 an int64 or a
-// uint64, and one that does not fit into 64 bits an error. A time.Duration is a string such as "1h30m".
-// An absent member with a default tag gets its default, at every depth and also in
-// structs that are absent themselves. Decode ignores members that the type does not
-// have; the schema rejects them.
+// Keys are case-sensitive, and duplicate keys are rejected. Integers are exact and may be spelled 1.0 or 1e3. In an
+// interface, a number becomes a float64, an integer beyond 2^53 an int64 or a uint64, and an integer of more than 64
+// bits an error. A time.Duration is a string such as "1h30m". An absent field with a default tag gets its default, at
+// every depth, even in structs that are absent themselves. Decode ignores keys for which the type has no field; the
+// schema rejects them.
 //
 // An error about the input is a [*ValidationError] that names the place. Decode
 // keeps nothing of raw; a json.RawMessage field gets a copy.
@@ -45,12 +42,11 @@ func Decode(raw []byte, into any) error {
 	return s.decode(raw, into)
 }
 
-// Decode checks one JSON value against the schema, as [Schema.Validate] does, and then stores it
-// in *into, as the function [Decode] does, in one scan. Decode is safe for concurrent use with
-// different values of into. It tolerates two mistakes:
+// Decode checks one JSON value against the schema, like [Schema.Validate], and stores it in *into, like the function
+// [Decode], in one scan. It is safe for concurrent use with different values of into. It tolerates two mistakes:
 //
-//   - A null that the schema rejects counts as absent if the field is optional: a pointer, a slice,
-//     a map, or one with omitempty, omitzero or a default. A required member must not be absent.
+//   - A null that the schema rejects counts as absent if the field is optional: a pointer, a slice, a map, or one with
+//     omitempty, omitzero or a default. A required field must not be absent.
 //   - A string that contains the JSON of an array or an object is that array or object, where the
 //     schema allows no string; see [Schema.Unquote].
 func (s *Schema) Decode(raw []byte, into any) error {
@@ -179,14 +175,13 @@ func writeDuration(e *jsontext.Encoder, d time.Duration) error {
 	return e.WriteToken(jsontext.String(d.String()))
 }
 
-// Marshal writes v as the schema inferred from its type describes it. It omits
-// absent values instead of writing null, writes nil slices and maps as empty ones,
-// and a time.Duration as a string such as "1h30m". It sorts maps by their keys. Bytes
+// Marshal encodes v as its inferred schema describes it. It omits absent values instead of writing null, and writes nil
+// slices and maps as empty ones, and a time.Duration as a string such as "1h30m". It sorts maps by their keys. Bytes
 // that are not UTF-8 become U+FFFD. The caller owns the result.
 func Marshal(v any) ([]byte, error) { return marshal(v, true) }
 
-// MarshalArguments is [Marshal] for the arguments of a call, where text that is not UTF-8
-// is an error: with U+FFFD in it, a path would be that of another file.
+// MarshalArguments is like [Marshal], but text that is not UTF-8 is an error. Use it for the arguments of a call: with
+// U+FFFD in it, a path would name another file.
 func MarshalArguments(v any) ([]byte, error) { return marshal(v, false) }
 
 func marshal(v any, replace bool) ([]byte, error) {

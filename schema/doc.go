@@ -3,8 +3,8 @@
 //
 // # From a Go type
 //
-// [For] describes the JSON that [Decode] reads and [Marshal] writes. The json tag
-// names a member; further tags describe it:
+// [For] describes the JSON that [Decode] reads and [Marshal] writes. The json tag names a property; further tags
+// describe it:
 //
 //	type Booking struct {
 //		Table  string        `json:"table" doc:"which table" enum:"red,blue"`
@@ -23,15 +23,15 @@
 //	minItems, maxItems          for slices
 //	mcp-header                  mirrors the value into the header Mcp-Param-…; see Headers
 //
-// A tag that looks like one of these and is none, such as minLenght, is an error, and so is one
-// with which another library describes members (jsonschema, description, enums), unless the
-// field has one of these tags as well. All other tags are ignored.
+// A tag that resembles one of these, such as minLenght, is an error. A tag with which another library describes
+// properties (jsonschema, description, enums) is an error, too, unless the field also has one of the tags above. All
+// other tags are ignored.
 //
 // On a slice or an array of scalars, enum and the constraints of numbers and
 // strings apply to the elements.
 //
-// Integer types of less than 64 bits are bounded by their range, unsigned ones by
-// zero. Decode reports numbers that do not fit into 64 bits.
+// Integer types of less than 64 bits are bounded by their range, unsigned ones by zero. Decode rejects numbers that do
+// not fit into 64 bits.
 //
 // # From a document
 //

@@ -10,11 +10,11 @@ import (
 type HeaderParam struct {
 	// Name is the value of x-mcp-header; the header is called "Mcp-Param-" + Name.
 	Name string
-	// Path contains the member names that lead from the arguments to the value.
+	// Path contains the property names that lead from the arguments to the value.
 	Path []string
 	// Type is "string", "integer" or "boolean".
 	Type string
-	// WriteOnly and Format are the annotations of these names. They mark secrets.
+	// WriteOnly and Format are the annotations writeOnly and format, which mark secrets.
 	WriteOnly bool
 	Format    string
 }

@@ -12,17 +12,16 @@ import (
 // inferred caches the results of ForType: *Schema or error, by reflect.Type.
 var inferred sync.Map
 
-// For returns the schema of the JSON that [Decode] reads into a T and that [Marshal]
-// writes for it. For infers the schema of a type once.
+// For returns the schema of a T: of the JSON that [Decode] reads into it, and that [Marshal] writes. It infers the
+// schema of a type once.
 //
-//   - A struct is an object without other members. A field is a member, described by
-//     its tags (see the package documentation). It is required unless it is a
-//     pointer, is tagged omitempty or omitzero, or has a default.
-//   - A pointer is an optional value. No type is null: models and clients handle a plain type
-//     better than a list of types. Decode reads null for an optional member as absent.
+//   - A struct is an object without additional properties. A field is a property, described by its tags (see the
+//     package documentation). It is required unless it is a pointer, is tagged omitempty or omitzero, or has a default.
+//   - A pointer is an optional value. No type is null: models and clients handle a plain type better than a list of
+//     types. Decode reads null for an optional property as absent.
 //   - time.Time is a string of format date-time, time.Duration a string such as
 //     "1h30m", []byte a string in base 64. Types with text methods are strings.
-//   - A type with a method JSONSchema() string has the schema that the method returns for the zero value.
+//   - A type with a method JSONSchema() string uses the schema that the method returns for the zero value.
 //   - any, json.RawMessage and other types with JSON methods accept every value, unless the tags of a field say
 //     that it is a string or a number.
 //   - A type that contains itself is defined once, under $defs.
@@ -31,7 +30,7 @@ var inferred sync.Map
 // an error that names the field.
 func For[T any]() (*Schema, error) { return ForType(reflect.TypeFor[T]()) }
 
-// ForType is [For] for a type known only at run time.
+// ForType is like [For], for a type that is known only at run time.
 func ForType(t reflect.Type) (*Schema, error) {
 	if known, ok := inferred.Load(t); ok {
 		s, _ := known.(*Schema)

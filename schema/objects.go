@@ -6,10 +6,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// WithoutBooleans returns a schema document in which objects replace the subschemas that are true or false, {} and
-// {"not":{}}. They mean the same, and many clients and models reject a list of tools with such a boolean. Values of
-// additionalProperties, additionalItems, unevaluatedProperties and unevaluatedItems do not change: booleans are common
-// there. It returns raw if nothing changes or raw is not strict JSON, and never modifies it.
+// WithoutBooleans returns a schema document in which the subschemas true and false are replaced by {} and {"not":{}},
+// which mean the same: many clients and models reject a whole list of tools because of such a boolean. It keeps the
+// booleans of additionalProperties, additionalItems, unevaluatedProperties and unevaluatedItems, which are common. It
+// returns raw if nothing changes or raw is not strict JSON, and never modifies raw.
 func WithoutBooleans(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte("true")) && !bytes.Contains(raw, []byte("false")) {
 		return raw

@@ -49,9 +49,8 @@ type Schema struct {
 	target    atomic.Pointer[target] // of the first Decode
 }
 
-// Unchecked is a keyword of a schema that [Schema.Validate] ignores because it
-// cannot check it, such as a regular expression that uses a syntax that Go does
-// not have.
+// Unchecked is a keyword of a schema that [Schema.Validate] ignores because it cannot check it, such as a regular
+// expression whose syntax Go does not support.
 type Unchecked struct {
 	// Pointer is the JSON Pointer of the keyword's value in the schema, cut at about
 	// 1 KiB.
@@ -125,8 +124,8 @@ func (s *Schema) Unchecked() []Unchecked { return slices.Clone(s.unchecked) }
 // [*ValidationError], or an [ErrLimit] if the instance exceeds a bound or the
 // check takes too long. It keeps nothing of raw, and is safe for concurrent use.
 //
-// Input that is not strict JSON (UTF-8, no duplicate member names, nothing after
-// the value) is a ValidationError. "format" is an annotation in every draft.
+// Input that is not strict JSON (UTF-8, no duplicate keys, nothing after the value) is a ValidationError. "format" is
+// an annotation in every draft.
 func (s *Schema) Validate(raw []byte) error {
 	r := newRun(s.limits.MaxTime)
 	err := r.validate(s.program, raw)

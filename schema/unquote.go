@@ -17,9 +17,9 @@ import (
 // maxUnquotings bounds how deep strings of JSON are in strings of JSON.
 const maxUnquotings = 4
 
-// Unquote returns raw with arrays and objects in place of strings that contain their JSON, where the schema allows an
-// array or an object but no string. Some models write the arguments of tools like that. Unquote returns raw itself if
-// there are no such strings. It does not validate the result.
+// Unquote replaces strings that contain the JSON of an array or object by that array or object, where the schema allows
+// one but no string: some models write arguments like that. It returns raw itself if there are no such strings. It does
+// not validate the result.
 func (s *Schema) Unquote(raw []byte) []byte {
 	for range maxUnquotings {
 		r := newRun(s.limits.MaxTime)

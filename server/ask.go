@@ -23,18 +23,17 @@ import (
 //
 // Questions are allowed while serving tools/call, prompts/get and resources/read.
 
-// Errors of questions. Others are errors.ErrUnsupported if the revision or the connection of the call
-// does not have the feature, *call.CapabilityError for a client that has not declared
-// the capability, and *call.AnswerError for a client that responds with an error.
+// The errors of a question. A question can also fail with errors.ErrUnsupported, if the revision or the connection
+// cannot carry it; with a *call.CapabilityError, if the client has not declared the capability; and with a
+// *call.AnswerError, if the client responds with an error.
 var (
 	// ErrInputRequired is returned in 2026-07-28 while the client has not sent the answers. The
 	// context of the handler ends at the same time, with this cause. The handler must return. The
 	// client then receives the questions, whatever the handler returns, and the handler runs again
 	// when the client sends the answers.
 	ErrInputRequired = rpc.ErrInputRequired
-	// ErrCannotAsk is returned if the call does not allow questions, because its method is not
-	// tools/call, prompts/get or resources/read, or because the client of the session accepts no
-	// messages before the response.
+	// ErrCannotAsk is returned if the handler may not ask, because the method is not tools/call, prompts/get or
+	// resources/read, or because the client of the session accepts no messages before the response.
 	ErrCannotAsk = rpc.ErrCannotAsk
 	// ErrDeclined is returned if the user declined.
 	ErrDeclined = errors.New("the user declined")
@@ -67,16 +66,14 @@ func askOptionsOf(options []AskOption) askOptions {
 	return o
 }
 
-// Keyed sets the key of a question, which must be unique within the call. In 2026-07-28 the key
-// identifies the answer when the handler runs again. Without Keyed, questions with the same
-// content are told apart by their order. Use Keyed if several goroutines of a handler ask
-// questions with the same content.
+// Keyed gives a question a key, which must be unique within the call. In 2026-07-28 the key identifies the answer when
+// the handler runs again. Without Keyed, questions with the same content are told apart by their order. Use Keyed if
+// several goroutines of a handler ask questions with the same content.
 func Keyed(key string) AskOption {
 	return func(o *askOptions) { o.key = key }
 }
 
-// Question is a question to the client for [Ask], together with the variable that receives the
-// answer.
+// Question is a question for [Ask], with the variable that receives the answer.
 type Question struct {
 	question rpc.InputRequest
 	err      error                              // of the program: the question cannot be asked
@@ -155,8 +152,8 @@ func Ask(ctx context.Context, questions ...Question) error {
 
 // SampleInto returns the question of [Sample] for [Ask], which stores the answer in into.
 //
-// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision from 2027-07-28 on.
+// Use the API of a model provider instead.
 func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodCreateMessage, params, options)
 	if err := mcp.CheckToolResults(params.Messages); err != nil {
@@ -178,8 +175,8 @@ func SampleInto(into *mcp.CreateMessageResult, params mcp.CreateMessageParams, o
 // declared sampling.tools. Each tool use in the messages must be followed by its result; see
 // [mcp.CheckToolResults].
 //
-// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision from 2027-07-28 on.
+// Use the API of a model provider instead.
 func Sample(
 	ctx context.Context, params mcp.CreateMessageParams, options ...AskOption,
 ) (*mcp.CreateMessageResult, error) {
@@ -192,8 +189,8 @@ func Sample(
 
 // RootsInto returns the question of [Roots] for [Ask], which stores the answer in into.
 //
-// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from 2027-07-28 on.
+// Take directories from tool arguments, URIs or the configuration instead.
 func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 	a := newQuestion(mcp.MethodListRoots, nil, options)
 	a.accept = func(answer json.RawMessage) error {
@@ -213,13 +210,13 @@ func RootsInto(into *[]mcp.Root, options ...AskOption) Question {
 	return a
 }
 
-// Roots asks the client for the directories that it works in. All have file:// URIs; the error for
-// others is [ErrBadAnswer]. It returns the errors of [Ask].
+// Roots asks the client for the directories that it works in. They have file:// URIs; for any other URI the error is
+// [ErrBadAnswer]. It returns the errors of [Ask].
 //
 // When the roots change, the client of a session notifies the server; see [Server.RootsChanged].
 //
-// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
-// 2027-07-28 on. Servers take directories from arguments of tools, URIs or their configuration.
+// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from 2027-07-28 on.
+// Take directories from tool arguments, URIs or the configuration instead.
 func Roots(ctx context.Context, options ...AskOption) ([]mcp.Root, error) {
 	var roots []mcp.Root
 	err := Ask(ctx, RootsInto(&roots, options...))

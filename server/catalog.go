@@ -13,12 +13,12 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Catalog has tools, prompts, resources, templates and extensions. A [Server] has one. The clients of a
-// server that serves the Catalog are notified when its tools, prompts, resources or templates are added or removed, and
-// when [Catalog.ResourceUpdated] is called, if they have subscribed. Changes of one kind within 50 ms become one
-// notification. A client that was not connected at the time is not notified later.
+// Catalog contains tools, prompts, resources, templates and extensions. Every [Server] embeds one, which is for all
+// callers; [Server.Catalogs] adds further ones for some of them, such as the callers of one tenant, session or plug-in.
 //
-// [Server.Catalogs] has further catalogs for some callers, such as those of a tenant, a session or a plug-in.
+// Subscribed clients are notified when a tool, prompt, resource or template is added or removed, and when
+// [Catalog.ResourceUpdated] is called. Changes of one kind within 50 ms become one notification. A client that is not
+// connected at the time is not notified later.
 //
 // The zero Catalog is empty. A Catalog is safe for concurrent use and must not be copied.
 type Catalog struct {
@@ -38,11 +38,12 @@ type Catalog struct {
 	servers  []weak.Pointer[Server] // that serve it; it may live longer than they do
 }
 
-// Registrar is a [*Server] or a [*Catalog], or a struct that embeds one of them. The functions of this package add to
-// it, and those of packages such as skills.
+// Registrar is a [*Server], a [*Catalog], or a struct that embeds one of them: anything to which the functions of this
+// package, and of packages such as skills, can add a tool, prompt or resource.
 type Registrar interface{ catalog() *Catalog }
 
-// CatalogOf returns the catalog that the functions of this package add to: of a [*Server] its own.
+// CatalogOf returns the catalog to which the functions of this package add. For a [*Server] it is the Catalog that the
+// server embeds.
 func CatalogOf(to Registrar) *Catalog { return to.catalog() }
 
 func (c *Catalog) catalog() *Catalog { return c }
@@ -123,10 +124,10 @@ func (c *Catalog) changed(kind changes.Kind, of *offer) {
 	}
 }
 
-// ResourceUpdated notifies the clients that have subscribed to a resource that its contents have changed: those of some
-// callers, who have it in catalogs of their own; without callers, all clients. The resource need not be in a list. The
-// clients of all replicas are notified. It does not block and is safe for concurrent use. (2026-07-28,
-// server/resources, Subscriptions.)
+// ResourceUpdated tells subscribed clients, on all replicas, that the contents of a resource have changed. With
+// callers, it tells only the clients of these callers, who have the resource in a catalog of their own. The resource
+// need not be in a list. ResourceUpdated does not block and is safe for concurrent use. (2026-07-28, server/resources,
+// Subscriptions.)
 func (c *Catalog) ResourceUpdated(uri string, callers ...principal.Principal) {
 	for _, s := range c.servedBy() {
 		if len(callers) == 0 {
@@ -138,9 +139,10 @@ func (c *Catalog) ResourceUpdated(uri string, callers ...principal.Principal) {
 	}
 }
 
-// Declare declares the capabilities for methods even while c has nothing that needs them, so that clients that connect
-// now learn of what is added later: mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource,
-// mcp.MethodComplete, and mcp.MethodGetTask for tasks. It ignores other methods.
+// Declare makes the server declare the capabilities for some methods even while c contains nothing that needs them, so
+// that clients which connect now are notified of what is added later. It accepts mcp.MethodCallTool,
+// mcp.MethodGetPrompt, mcp.MethodReadResource, mcp.MethodComplete, and mcp.MethodGetTask for tasks, and ignores other
+// methods.
 func (c *Catalog) Declare(methods ...string) {
 	for _, method := range methods {
 		switch method {

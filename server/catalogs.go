@@ -15,13 +15,13 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// CatalogsChanged notifies the clients of some callers that [Server.Catalogs] may return other catalogs for them;
-// without callers, those of all callers. The clients at all replicas are notified. A change
-// in a catalog, such as a tool that is added, needs no call. It does not block and is safe for concurrent use.
+// CatalogsChanged tells the clients of some callers, or without callers all clients, that [Server.Catalogs] may return
+// other catalogs now. It reaches the clients of all replicas. A change inside a catalog, such as a new tool, needs no
+// call. It does not block and is safe for concurrent use.
 //
 // Without callers, CatalogsChanged also calls the functions of [BeforeSubscribe] again for the clients of this replica,
-// because they may have another result now. A subscription of 2026-07-28 with a resource that is rejected ends, and the
-// client can subscribe again to the others. Subscriptions of sessions continue; see [UpdatesFor] for those.
+// because their results may differ now. If one rejects a resource, a 2026-07-28 subscription that includes it ends, and
+// the client can subscribe again to the others. Subscriptions in sessions continue; use [UpdatesFor] for those.
 func (s *Server) CatalogsChanged(callers ...principal.Principal) {
 	for _, kind := range []changes.Kind{changes.ToolsChanged, changes.PromptsChanged, changes.ResourcesChanged} {
 		if len(callers) == 0 {

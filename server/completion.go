@@ -13,14 +13,15 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Complete suggests values for an argument of a prompt, or for a variable of a template, that a user is typing, the
-// most relevant first; the variable of a directory of [AddFS] is path. Value is the text so far. Arguments are the
-// other arguments that have a value already; clients before 2025-06-18 do not send them. The function may modify the
-// map. It must be safe for concurrent use. It takes the place of the completion of an argument with the enum tag.
+// Complete suggests values for an argument of a prompt, or a variable of a template, while the user types. It returns
+// the most relevant value first. The variable of a directory of [AddFS] is called path. Value is the text so far, and
+// arguments contains the other arguments that already have a value; clients before 2025-06-18 do not send them. The
+// function may modify the map, and must be safe for concurrent use. It replaces the completion that the enum tag
+// provides.
 //
-// The client receives the first 100 values. Of a slice it also receives the number of all; a nil *mcp.Completion has no
-// values. Suggest only values that every caller of the prompt or template may see. For errors and panics, see the
-// package documentation.
+// The client receives the first 100 values. If the function returns a slice, the client also learns how many there are
+// in all; a nil *mcp.Completion contains no values. Suggest only values that every caller of the prompt or template may
+// see. For errors and panics, see the package documentation.
 //
 // Complete panics if complete is nil. It is an error if the prompt or template has no such argument.
 func Complete[Out []string | *mcp.Completion](
@@ -46,16 +47,16 @@ func Complete[Out []string | *mcp.Completion](
 	})
 }
 
-// CompleteFrom completes an argument, as [Complete] does, with the values that begin with the typed text, followed by
-// those that contain it elsewhere. It ignores case. It retains values.
+// CompleteFrom completes an argument from a fixed list: first the values that begin with the typed text, then those
+// that contain it elsewhere. It ignores case. It keeps values, which must not be modified afterwards. See [Complete].
 func CompleteFrom(argument string, values ...string) Option {
 	return Complete(argument, func(_ context.Context, value string, _ map[string]string) ([]string, error) {
 		return matching(values, value), nil
 	})
 }
 
-// CompleteAll completes all arguments of a prompt, or all variables of a template, that have no [Complete] of their
-// own, as Complete does. The function receives the name of the argument.
+// CompleteAll completes every argument of a prompt, or variable of a template, that has no [Complete] option. The
+// function receives the name of the argument.
 //
 // CompleteAll panics if complete is nil.
 func CompleteAll(

@@ -11,9 +11,9 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without
-// authentication, and if ctx is not the context of a handler. In a function of [WhileSubscribed], it returns the caller
-// who has a resource of [Server.Catalogs].
+// PrincipalOf returns the authenticated caller of a call. It returns principal.Anonymous without authentication, and if
+// ctx is not the context of a handler. In a function passed to [WhileSubscribed], it returns the caller in whose
+// catalog the resource is, if it comes from [Server.Catalogs].
 func PrincipalOf(ctx context.Context) principal.Principal {
 	if c := rpc.From(ctx); c != nil {
 		return c.Principal()
@@ -21,15 +21,14 @@ func PrincipalOf(ctx context.Context) principal.Principal {
 	return rpc.CallerOf(ctx).Owner // see subscriberContext
 }
 
-// HeaderOf returns the headers of the HTTP request of a call that [Server].Headers names. It returns nil if the request
-// has none of them, on other transports, and if ctx is not the context of a handler. They may be secrets: do not log
-// them. They must not be modified.
+// HeaderOf returns those headers of a call's HTTP request that [Server].Headers names. It returns nil if the request
+// contains none of them, on other transports, and if ctx is not the context of a handler. The headers may be secrets,
+// so do not log them. They must not be modified.
 func HeaderOf(ctx context.Context) http.Header { return httpserver.HeaderOf(ctx) }
 
-// Progress reports the progress of a call to its client: done of total, in any unit, and a text
-// for the user. A total of 0 means that it is unknown. Progress sends nothing and returns nil if
-// done does not exceed its last value, or if the client has not requested progress. In a task of 2026-07-28 the client
-// receives the text only; see [AsTask].
+// Progress reports the progress of a call to its client: done of total, in any unit, and a text for the user. A total
+// of 0 means unknown. Progress sends nothing and returns nil if done does not exceed the last value, or if the client
+// did not ask for progress. In a task of 2026-07-28 the client sees only the text; see [AsTask].
 //
 // It returns an error if done is not finite, call.ErrCallDone after the handler has returned or
 // the call was cancelled, and call.ErrNoCall if ctx is not the context of a handler. Safe for
@@ -42,10 +41,9 @@ func Progress(ctx context.Context, done, total float64, text string) error {
 	return c.Progress(ctx, done, total, text)
 }
 
-// Notify sends a notification that belongs to a call to its client, before the response. It is
-// for the notifications that extensions define. Params must be a JSON object or nil. Notify does
-// not retain params. It sends nothing and returns nil if the client cannot receive notifications
-// before the response.
+// Notify sends a notification about a call to its client, before the response. It is for notifications that extensions
+// define. Params must be a JSON object or nil, and Notify does not retain it. If the client cannot receive
+// notifications before the response, Notify sends nothing and returns nil.
 //
 // It returns call.ErrCallDone after the handler has returned or the call was cancelled, and
 // call.ErrNoCall if ctx is not the context of a handler. Safe for concurrent use.

@@ -22,9 +22,9 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Check returns nil, or an error that names a field of the server with an invalid value and states
-// what the value must be. The methods that serve return the same error, and ServeHTTP answers
-// with status 500. The fields must not be changed after Check.
+// Check returns an error if a field of the server is invalid; the error names the field and says what it must be. The
+// methods that serve return the same error, and ServeHTTP answers with status 500. The fields must not be changed after
+// Check.
 func (s *Server) Check() error {
 	_, err := s.ready()
 	return err

@@ -10,7 +10,7 @@
 //		})
 //	server.Main(s)
 //
-// The directory docs/guide of the repository has a guide to this package.
+// The guide to this package is in docs/guide of the repository.
 //
 // # Serving
 //
@@ -44,11 +44,11 @@
 // The context of a handler belongs to one call. It ends when the client cancels the call.
 // [Progress] and [Logger] report to the client. [PrincipalOf] and [call.From] describe the caller.
 //
-// [Elicit], [ElicitURL], [Sample] and [Roots] ask the client a question and return the answer.
-// [Ask] asks several questions at once. In a session the server sends a request to the client,
-// and the handler waits for the response. In 2026-07-28 the call ends with the question as its
-// result, and the client sends the call again with the answer. The handler then runs again from
-// its beginning, and receives the answer at once. Use [Once] for work that must not be repeated.
+// [Elicit], [ElicitURL], [Sample] and [Roots] ask the client a question, and return the answer. [Ask] asks several
+// questions at once. In a session the server sends a request to the client, and the handler waits for the response. In
+// 2026-07-28 the call ends with the question as its result, and the client sends the call again with the answer. The
+// handler then runs again from its beginning, and receives the answer at once. Use [Once] for work that must not be
+// repeated.
 //
 // When a connection is lost, its calls are cancelled, with one exception: over HTTP, a call of a
 // session since 2025-03-26 continues, and its messages are stored until the client reconnects.
@@ -78,9 +78,9 @@
 //
 // # Catalogs
 //
-// What a server offers is a [Catalog]. A Server has one for all callers, and Server.Catalogs returns further ones for a
-// caller: those of a tenant, of a session or of a plug-in. [AddTool] and the other functions add to a Server or to a
-// Catalog. Callers without a catalog neither see nor learn of what it has. [VisibleTo] and [RequireScopes] restrict
+// A [Catalog] contains what a server offers. A Server embeds one for all callers, and Server.Catalogs returns further
+// ones for some callers, such as those of one tenant, session or plug-in. [AddTool] and the other functions add to a
+// Server or to a Catalog. Nobody else learns what such a catalog contains. [VisibleTo] and [RequireScopes] restrict
 // single entries of a catalog.
 //
 // # Several replicas

@@ -53,11 +53,10 @@ func ElicitInto[T any](into *T, message string, options ...AskOption) Question {
 	return a
 }
 
-// ElicitForm is [Elicit] with a JSON Schema instead of a type. The schema must be one that
-// [mcp.ParseElicitSchema] accepts. ElicitForm returns the content of the form as the client sent
-// it, after validation, without optional members that are null. The caller owns the content.
-// Before 2025-11-25 there is no multiple choice: an optional one is left out of the form, and a
-// required one is errors.ErrUnsupported.
+// ElicitForm is [Elicit] with a JSON Schema instead of a type. The schema must be one that [mcp.ParseElicitSchema]
+// accepts. ElicitForm returns the content of the form as the client sent it, after validation, and without optional
+// fields that are null. The caller owns the content. Before 2025-11-25 there is no multiple choice: an optional one is
+// left out of the form, and a required one is errors.ErrUnsupported.
 func ElicitForm(
 	ctx context.Context, message string, requestedSchema json.RawMessage, options ...AskOption,
 ) (json.RawMessage, error) {

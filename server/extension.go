@@ -27,17 +27,18 @@ type Extension struct {
 	// Settings are sent to clients with the declaration. They must encode to a JSON object;
 	// nil means an empty object.
 	Settings any
-	// AnyClient means that clients need not declare the extension, because it defines nothing for them to support.
+	// AnyClient lets clients use the methods without declaring the extension, because it defines nothing that they
+	// would have to support.
 	AnyClient bool
 	// Requests are the handlers of the extension's requests, by method. A method must not
 	// belong to the protocol. An official extension may use the methods that the protocol
 	// defines for it.
 	//
-	// Params are the JSON object that the client has sent, including _meta, or nil; the handler may keep them. The
-	// result must encode to a JSON object; nil means an empty object. For errors and panics, see the package
-	// documentation. [Progress], [Logger], [PrincipalOf], [Notify] and [call.From], whose method Extension returns the
-	// client's settings, work with ctx. [Ask] and the functions that ask one question return [ErrCannotAsk], because
-	// only tools, prompts and resources can ask questions.
+	// Params is the JSON object that the client sent, including _meta, or nil; the handler may keep it. The result must
+	// encode to a JSON object; nil means an empty object. For errors and panics, see the package documentation.
+	// [Progress], [Logger], [PrincipalOf], [Notify] and [call.From] work with ctx; the method Extension of the latter
+	// returns the client's settings. [Ask] and the functions that ask one question return [ErrCannotAsk], because only
+	// tools, prompts and resources can ask.
 	Requests map[string]func(ctx context.Context, params json.RawMessage) (result any, err error)
 	// Notifications are the handlers of the client's notifications, by method. A method must
 	// begin with "notifications/". Params are as for Requests. The server does not read further messages from the same

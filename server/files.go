@@ -29,8 +29,8 @@ type FSOptions struct {
 	// Name and Description describe the directory to clients. The default name is the last
 	// segment of the prefix, or "files".
 	Name, Description string
-	// MaxFile is the size of the largest readable file in bytes; default 4 MiB. Reading a
-	// larger file fails with an error that has both sizes.
+	// MaxFile is the size of the largest readable file in bytes; default 4 MiB. Reading a larger file fails with an
+	// error that states both sizes.
 	MaxFile int64
 	// Hidden includes files and directories whose names begin with a dot.
 	Hidden bool
@@ -455,16 +455,16 @@ func (d *Directory) URI(name string) string {
 	return b.String()
 }
 
-// Updated notifies the clients that have subscribed to a file that its contents have changed, as
-// [Catalog.ResourceUpdated] does. It has no effect if [Directory.URI] returns "" for the name.
+// Updated tells the clients that subscribed to a file that its contents have changed, like [Catalog.ResourceUpdated].
+// It has no effect if [Directory.URI] returns "" for the name.
 func (d *Directory) Updated(name string) {
 	if uri := d.URI(name); uri != "" {
 		d.catalog.ResourceUpdated(uri)
 	}
 }
 
-// ListChanged notifies the clients that can see the directory that files were added or removed, at all replicas.
-// It has no effect if FSOptions.Unlisted is set.
+// ListChanged tells the clients that can see the directory, on all replicas, that files were added or removed. It has
+// no effect if FSOptions.Unlisted is set.
 func (d *Directory) ListChanged() {
 	if !d.tree.options.Unlisted {
 		d.catalog.changed(changes.ResourcesChanged, &d.entry.offer)

@@ -138,9 +138,9 @@ const (
 	sessionWaiting   = "w"
 )
 
-// ActiveSessions returns the number of sessions over Streamable HTTP that have a request in flight or an open event
-// stream in this process now: a session of a client that is idle does not count, nor one that another replica serves.
-// No method counts all sessions; Limits.Sessions bounds them. It is for metrics, and safe for concurrent use.
+// ActiveSessions returns the number of Streamable HTTP sessions that currently have a request in flight or an open
+// event stream in this process. It counts no idle sessions, and none that another replica serves. It is meant for
+// metrics, and safe for concurrent use. No method counts all sessions; Limits.Sessions bounds them.
 func (s *Server) ActiveSessions() int {
 	c, err := s.ready()
 	if err != nil {

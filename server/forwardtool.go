@@ -13,16 +13,20 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Forwarded marks a tool of [Catalog.RegisterTool] that another server defines, as in a gateway. RegisterTool does not
-// reject its schemas then: clients receive a schema that cannot be compiled unchanged, and the server logs a warning
-// and does not validate with it. The type of the input schema becomes "object", as the protocol requires, and an output
-// schema that is not a JSON object is left out, as are Execution and the entries of Meta that are not forwardable. The
-// handler receives null for an argument that the schema does not require, because the other server decides about it.
-// Headers that mirror parameters need no [NotSecret].
+// Forwarded marks a tool of [Catalog.RegisterTool] that another server defines, as in a gateway. RegisterTool is then
+// less strict:
 //
-// The memory of the compiled schemas counts towards a budget until the tool is removed, because a small schema can need
-// much of it. A schema that exceeds the budget is not used for validation. Nil means one budget for all forwarded tools
-// of the catalog.
+//   - A schema that cannot be compiled is not an error. Clients receive it unchanged, and the server logs a warning and
+//     does not validate with it.
+//   - The type of the input schema becomes "object", as the protocol requires. An output schema that is not a JSON
+//     object is left out, and so are Execution and the entries of Meta that are not forwardable.
+//   - The handler receives null for an argument that the schema does not require, because the other server decides
+//     about it.
+//   - Headers that mirror parameters need no [NotSecret].
+//
+// Compiled schemas can need much memory, even small ones. Their memory counts towards the budget until the tool is
+// removed, and a schema that exceeds the budget is not used for validation. Nil means one budget for all forwarded
+// tools of the catalog.
 func Forwarded(schemas *schema.Budget) Option {
 	return ofTool("Forwarded", func(e *toolEntry) { e.forwarded, e.budget = true, schemas })
 }

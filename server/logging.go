@@ -29,11 +29,10 @@ const (
 // The protocol's debug, info, warning and error are the levels of slog; notice is slog.Level(2), critical 12, alert 16
 // and emergency 20. A level between two of them counts as the lower one.
 //
-// A record becomes a JSON object with the member "message" and a member for each attribute. If
-// several attributes have the same name, the last one counts. An attribute that is a group
-// becomes an object. The names of WithGroup, joined by dots, become the name of the logger. A
-// record of more than 64 KiB is reduced to its message. If a call logs more than 256 records in
-// a second, the others are dropped, and the client receives their number in a warning.
+// A record becomes a JSON object with the key "message" and a key for each attribute. If several attributes have the
+// same name, the last one wins. A group becomes an object. The names of WithGroup, joined by dots, become the name of
+// the logger. A record of more than 64 KiB is reduced to its message. If a call logs more than 256 records in a second,
+// the others are dropped, and a warning tells the client how many.
 //
 // Do not log secrets, personal data, or internal details that would help an attacker, because
 // the client may belong to another party.
@@ -43,9 +42,8 @@ const (
 // to the last answered question, because the client has received them already. Safe for
 // concurrent use.
 //
-// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
-// revision from 2027-07-28 on. Servers log to standard error, or with OpenTelemetry.
-// Report to the user with [Progress].
+// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first revision from
+// 2027-07-28 on. Log to standard error or with OpenTelemetry instead, and report to the user with [Progress].
 func Logger(ctx context.Context) *slog.Logger {
 	c := rpc.From(ctx)
 	if c == nil {

@@ -24,10 +24,9 @@ const (
 	maxOnceKey    = 256
 )
 
-// ErrOnceUncertain is returned by [Once] if the function was started before and its result is
-// unknown, because the process ended, the result could not be stored, or the function is still
-// running. The function is not called again. Look up the outcome in the services that the
-// function calls, by its idempotency key.
+// ErrOnceUncertain is returned by [Once] if the function was started before and its result is unknown, because the
+// process ended, the result could not be stored, or the function is still running. Once does not call the function
+// again. Look up the outcome in the service that the function calls, by the idempotency key.
 var ErrOnceUncertain = errors.New("the operation was started before and its result is unknown: " +
 	"look it up by its idempotency key")
 
@@ -46,11 +45,10 @@ type onceEntry struct {
 //		return bank.Pay(ctx, in, idempotencyKey)
 //	})
 //
-// The idempotencyKey is unique to the call and the key, and is the same in every run. Pass it to
-// the services that f calls, so that they can recognize a repetition. If f returns an error,
-// Once returns it, and the next run calls f again. If the result of f is lost or has no JSON encoding, Once returns
-// [ErrOnceUncertain] and does not call f again. While the store is not available, Once waits for it:
-// until the context of a task ends, and otherwise for a minute.
+// The idempotencyKey is the same in every run, and no other call or key shares it. Pass it to the services that f
+// calls, so that they recognize a repeated request. If f returns an error, Once returns it, and the next run calls f
+// again. If the result of f is lost or has no JSON encoding, Once returns [ErrOnceUncertain] and does not call f again.
+// While the store is not available, Once waits for it: until the context of a task ends, and otherwise for a minute.
 //
 // The result is stored as JSON in [Server.Store] for 24 hours. Its encoding must not exceed 16 KiB;
 // for a larger result Once returns an error that wraps ErrOnceUncertain. Without a Store, results are

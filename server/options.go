@@ -15,8 +15,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Option is an option of a tool, prompt, resource, template or directory. An option that does not apply is an error:
-// the functions that return errors return it, and the others panic.
+// Option is an option of a tool, prompt, resource, template or directory. An option that does not fit what it is given
+// for is an error, which the typed functions turn into a panic:
 //
 //   - all: [VisibleTo], [Listed], [RequireScopes];
 //   - tools: [AsTask], [Parked], [NotSecret], [Forwarded];
@@ -89,20 +89,21 @@ func VisibleTo(visible func(caller principal.Principal, name string) bool) Optio
 	return ofAll(func(o *offer) { o.sees = append(o.sees, visible) })
 }
 
-// A ListFilter decides which entries lists have; see [Listed]. Several entries share one, by its address. It must not
-// change while a server uses it.
+// ListFilter decides which entries appear in lists; see [Listed]. Entries that share a filter share the pointer to it.
+// It must not change while a server uses it.
 type ListFilter struct {
-	// Hides is called once for a list, with its caller and its method, such as tools/list. It returns a function that
-	// reports which entries are left out, by their subjects, or nil if none is: then callers share the list. Both
-	// functions must be fast and safe for concurrent use, and decide as those of [VisibleTo] do. If one panics, the
-	// entry is left out, and the panic is logged.
+	// Hides is called once for each list, with the caller and the method, such as tools/list. It returns a function
+	// that reports whether an entry is left out, given the subject of its [Listed], or nil if none is; callers then
+	// share the list. Both functions must be fast and safe for concurrent use, and follow the rules of [VisibleTo]. If
+	// one panics, the entry is left out, and the panic is logged.
 	Hides func(caller principal.Principal, method string) func(subject any) bool
 }
 
-// Listed leaves an entry out of the lists of callers for whom filter hides it. They can still use it, unlike one that
-// [VisibleTo] hides: it is for what they find in another way, or what they would be denied. Subject is what filter
-// decides by, and may be nil. Of several Listed options, the last counts. Clients are not notified when the decision
-// changes: call [Server.CatalogsChanged]. The cache scope of a list with such an entry is private.
+// Listed leaves an entry out of the lists of callers for whom filter hides it. Unlike [VisibleTo], it does not keep
+// them from using the entry: it is for entries that they find in another way, or that they would be denied anyway.
+// Filter decides by the subject, which may be nil. Of several Listed options, the last one counts. Clients are not
+// notified when the decision changes; call [Server.CatalogsChanged]. The cache scope of a list with such an entry is
+// private.
 //
 // Listed panics if filter or its function is nil.
 func Listed(filter *ListFilter, subject any) Option {
@@ -119,10 +120,9 @@ type CachePolicy struct {
 	// are notified of changes before it has passed; other clients may not see them. 0 or less
 	// means that the result is stale at once.
 	TTL time.Duration
-	// Public means that the result is the same for every caller, so that a shared cache may
-	// return it to other callers. Leave it false if callers are authenticated and the result
-	// depends on the caller. Lists that depend on the caller because of [VisibleTo] are
-	// always private.
+	// Public says that the result is the same for every caller, so that a shared cache may return it to others. Leave
+	// it false if callers are authenticated and the result depends on the caller. Lists that depend on the caller
+	// because of [VisibleTo] are always private.
 	Public bool
 }
 
@@ -286,15 +286,14 @@ func words(name string) []string {
 // The scopes also apply to subscriptions to a resource, and to completion for a prompt or
 // template. For scopes that depend on the arguments, call auth.Require in the handler.
 //
-// Other callers still see the entry in lists, so that they can request the scopes; [VisibleTo]
-// hides entries. When they call it, they receive an error that names the missing scopes, before
-// the handler runs. Over HTTP the response also has a challenge for the missing scopes
-// (2026-07-28, basic/authorization, Scope Challenge Handling).
+// Other callers still see the entry in lists, so that they can request the scopes; [VisibleTo] hides entries. A call
+// then fails with an error that names the missing scopes, before the handler runs. Over HTTP the response also contains
+// a challenge for them (2026-07-28, basic/authorization, Scope Challenge Handling).
 //
-// RequireScopes applies on every transport. Callers on standard input and on [Server.ServeConn]
-// have [Server.LocalScopes]. Over HTTP without [Server.Auth] no caller has scopes, unless
-// middleware in front of the server authenticates callers with auth.NewContext. All calls that need scopes are
-// then rejected, and the server logs an error once.
+// RequireScopes applies on every transport. Callers on standard input and on [Server.ServeConn] have
+// [Server.LocalScopes]. Over HTTP without [Server.Auth], no caller has scopes, unless middleware in front of the server
+// authenticates callers with auth.NewContext. Then the server rejects every call that needs scopes, and logs an error
+// once.
 //
 // RequireScopes panics without scopes, and if a scope is invalid.
 func RequireScopes(scopes ...string) Option {

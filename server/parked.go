@@ -16,9 +16,9 @@ import (
 // parkedTime is the time for all rounds of a parked call.
 const parkedTime = time.Hour
 
-// Parked lets the handler of a tool wait in [Ask] in 2026-07-28, as it does in a session, instead of
-// running again from its beginning with the answers. Use it for handlers that cannot run twice, such
-// as one that has a connection to another server. Other revisions and tasks are not affected.
+// Parked lets the handler of a tool wait in [Ask] in 2026-07-28, as it does in a session, instead of running again from
+// its beginning with the answers. Use it for handlers that cannot run twice, such as one that keeps a connection to
+// another server open. Other revisions and tasks are not affected.
 //
 // While the client gets the answers, the handler keeps its goroutine in this process, for at most an
 // hour in all. Its context ends when the client cancels a request of the call, when the hour has passed,

@@ -108,9 +108,9 @@ func checkArguments(declared []mcp.PromptArgument, accepted *parameters) error {
 // argument has no name or the name of another one, or if a key in p.Meta is invalid. It copies
 // p. Safe while the server serves.
 //
-// The handler receives the arguments that the client has sent, which include all that the prompt requires, and may
-// modify the map. If the result has no description, the client receives a copy with the description of the prompt. A
-// nil result without an error becomes an internal error. For other errors and panics, see the package documentation.
+// The handler receives the client's arguments, including all required ones, and may modify the map. If the result has
+// no description, the client receives a copy with the description of the prompt. A nil result without an error becomes
+// an internal error. For other errors and panics, see the package documentation.
 func (c *Catalog) RegisterPrompt(
 	p mcp.Prompt, handler func(ctx context.Context, arguments map[string]string) (*mcp.GetPromptResult, error),
 	options ...Option,

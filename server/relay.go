@@ -15,10 +15,10 @@ import (
 // A gateway relays the messages of other servers to its client: their questions and log messages unchanged, and also
 // after the call has ended, if the client has a session.
 
-// InputCapabilities returns what the client of a call can be asked: its capabilities for elicitation, sampling and
-// roots, without those that the revision of the call does not have. They are empty if the call accepts no questions
-// (see [ErrCannotAsk]), and if ctx is not the context of a handler. For a method that allows no questions they are
-// those that the client declares, which it can be asked in other calls. The values must not be modified.
+// InputCapabilities returns what a handler can ask the client of a call: its capabilities for elicitation, sampling and
+// roots, as far as the call's revision supports them. They are empty if the call cannot ask (see [ErrCannotAsk]), and
+// if ctx is not the context of a handler. For a method whose handlers cannot ask, they are the capabilities that the
+// client declared, which other calls can use. The values must not be modified.
 func InputCapabilities(ctx context.Context) mcp.ClientCapabilities {
 	c := rpc.From(ctx)
 	if c == nil {
@@ -56,17 +56,16 @@ var (
 	plainSampling = &mcp.SamplingCapability{}
 )
 
-// RequestInput sends a question of another server to the client whose call is served, and returns the answer. Method is
-// mcp.MethodElicit, mcp.MethodCreateMessage or mcp.MethodListRoots, and params are the params of the request, a JSON
-// object or nil. The question reaches the client in the way of its revision, as one of [Ask] does, without members
-// that the revision does not have. RequestInput does not check the answer: use [ElicitForm] and [Sample] for questions
-// of your own.
+// RequestInput passes a question from another server on to the client of a call, and returns the answer. Method is
+// mcp.MethodElicit, mcp.MethodCreateMessage or mcp.MethodListRoots. Params is the params of that request, a JSON object
+// or nil; fields that the client's revision does not know are removed. RequestInput does not check the answer. For your
+// own questions, use [ElicitForm] and [Sample].
 //
-// If an *mcp.InputRequiredResult of a server has several questions, and functions of a client.Dialer or a host.Caller
-// call RequestInput with their contexts, the client receives these questions together.
+// If a server asks several questions in one *mcp.InputRequiredResult, and the functions of a client.Dialer or a
+// host.Caller call RequestInput with the contexts they receive, the client gets the questions together.
 //
-// The errors are those of Ask, except for those about an answer: call.ErrCallDone also if the call ends meanwhile,
-// because ctx may outlive it. Safe for concurrent use.
+// RequestInput returns the errors of [Ask], except for errors about an answer. It also returns call.ErrCallDone if the
+// call ends meanwhile, because ctx may outlive it. Safe for concurrent use.
 func RequestInput(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	c := rpc.From(ctx)
 	if c == nil {
@@ -104,8 +103,8 @@ func relayParams(method string, params json.RawMessage) (json.RawMessage, rpc.In
 	return params, needed, nil
 }
 
-// Log sends a log message of another server to the client of a call, if the client wants messages of its level. The
-// data may be any JSON value. [Logger] is for messages of the program. It returns call.ErrCallDone after the call has
+// Log passes a log message from another server on to the client of a call, if the client wants messages of this level.
+// The data may be any JSON value. For your own messages, use [Logger]. Log returns call.ErrCallDone after the call has
 // ended, and call.ErrNoCall if ctx is not the context of a handler. Safe for concurrent use. (2026-07-28,
 // server/utilities/logging.)
 func Log(ctx context.Context, message mcp.LoggingMessageParams) error {
@@ -130,8 +129,8 @@ func checkLog(message mcp.LoggingMessageParams) error {
 	return nil
 }
 
-// LogLevel returns the least severe level of the log messages that the client of a call wants, or "" if it wants none
-// and if ctx is not the context of a handler.
+// LogLevel returns the lowest level of log messages that the client of a call wants. It returns "" if the client wants
+// none, and if ctx is not the context of a handler.
 func LogLevel(ctx context.Context) mcp.LoggingLevel {
 	if c := rpc.From(ctx); c != nil {
 		return c.LogLevel
@@ -139,9 +138,9 @@ func LogLevel(ctx context.Context) mcp.LoggingLevel {
 	return ""
 }
 
-// Session is the session of a client of a revision until 2025-11-25. It can be kept after the call and sends messages
-// that belong to no call, on the stream that the client has opened for them. A nil *Session sends nothing. A Session is
-// safe for concurrent use.
+// Session is a session with a client of 2025-11-25 or earlier. It may be kept after the call, to send messages that
+// belong to no call; they travel on the stream that the client has opened for them. A nil *Session sends nothing. A
+// Session is safe for concurrent use.
 type Session struct {
 	id       string
 	notifier rpc.SessionNotifier // nil for a task whose session may have ended
@@ -149,8 +148,8 @@ type Session struct {
 	declared *mcp.ClientCapabilities
 }
 
-// SessionOf returns the session that a call belongs to, for a task that of the request that has created it. It returns
-// nil for a call of 2026-07-28, which has no sessions, and if ctx is not the context of a handler.
+// SessionOf returns the session of a call; for a task, the session in which it was created. It returns nil in
+// 2026-07-28, which has no sessions, and if ctx is not the context of a handler.
 func SessionOf(ctx context.Context) *Session {
 	c := rpc.From(ctx)
 	if c == nil {
@@ -163,8 +162,8 @@ func SessionOf(ctx context.Context) *Session {
 	return &Session{id, c.SessionNotifier, c.LogLevel, c.Peer().Capabilities}
 }
 
-// ID identifies the session among all sessions of the server and of its replicas. It is empty for a nil *Session. It is
-// secret, so do not log it.
+// ID identifies the session on all replicas of the server. It is empty for a nil *Session. It is a secret, so do not
+// log it.
 func (s *Session) ID() string {
 	if s == nil {
 		return ""
@@ -172,7 +171,7 @@ func (s *Session) ID() string {
 	return s.id
 }
 
-// Log sends a log message, if its level was wanted at the time of the call of [SessionOf]; see [Log].
+// Log sends a log message, if the client wanted its level when [SessionOf] was called; see [Log].
 func (s *Session) Log(message mcp.LoggingMessageParams) error {
 	if s == nil || s.notifier == nil || !s.level.Enables(message.Level) {
 		return nil
@@ -184,8 +183,8 @@ func (s *Session) Log(message mcp.LoggingMessageParams) error {
 	return nil
 }
 
-// Notify sends a notification; see [Notify]. Without a stream it waits for the next one. If too many wait, the oldest
-// are dropped.
+// Notify sends a notification; see [Notify]. If the client has no stream open, the notification waits for the next one.
+// If too many wait, the oldest are dropped.
 func (s *Session) Notify(method string, params json.RawMessage) error {
 	if s == nil || s.notifier == nil {
 		return nil
@@ -198,8 +197,8 @@ func (s *Session) Notify(method string, params json.RawMessage) error {
 	return nil
 }
 
-// RequestInput asks the client as the function [RequestInput] does, but belongs to no call: a server may request the
-// roots whenever the session is open. It returns ErrCannotAsk if the client has no stream for it.
+// RequestInput is like the function [RequestInput], but belongs to no call: a server may request the roots whenever the
+// session is open. It returns ErrCannotAsk if the client has no stream open for it.
 func (s *Session) RequestInput(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if s == nil || s.notifier == nil || !s.notifier.Listens() {
 		return nil, ErrCannotAsk

@@ -46,10 +46,9 @@ const defaultAddress = "127.0.0.1:8080"
 // one of AllowedOrigins. On the loopback interface, the Host header must be a name of that
 // interface or one of AllowedHosts.
 //
-// Reading a request and writing a response have time-outs, also if the http.Server has none.
-// Middleware that wraps the ResponseWriter needs the method Unwrap for them, see
-// [http.ResponseController]. If [Server.Check] returns an error, every request is
-// answered with status 500, and the error is logged once.
+// Reading a request and writing a response have time-outs, even if the http.Server sets none. Middleware that wraps the
+// ResponseWriter must implement Unwrap for that; see [http.ResponseController]. If [Server.Check] returns an error,
+// every request is answered with status 500, and the error is logged once.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, err := s.ready()
 	if err != nil {
@@ -66,11 +65,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.http.ServeHTTP(w, r)
 }
 
-// ListenAndServe listens on a TCP address, logs the URL, and serves HTTP until ctx ends; see
-// [Server.Serve]. An empty address means 127.0.0.1:8080. An address without a host, such as
-// ":8080", means the loopback interface. To accept connections from other machines, use the
-// address of an interface or 0.0.0.0, and set Auth. The server answers at every path; the URL in the log has the path
-// /mcp.
+// ListenAndServe listens on a TCP address, logs the URL, and serves HTTP until ctx ends; see [Server.Serve]. An empty
+// address means 127.0.0.1:8080. An address without a host, such as ":8080", means the loopback interface. To accept
+// connections from other machines, use the address of an interface or 0.0.0.0, and set Auth. The server answers at
+// every path; the logged URL ends with /mcp.
 func (s *Server) ListenAndServe(ctx context.Context, address string) error {
 	if err := s.Check(); err != nil { // before the port is taken
 		return err
@@ -191,10 +189,10 @@ func (s *Server) runStdio(ctx context.Context) error {
 	return err
 }
 
-// ServeConn serves one connection and closes it. It returns nil when the client has closed the
-// connection, after the calls in flight have finished or [Limits].Grace has passed. When ctx
-// ends, it cancels the calls in flight and returns the cause of ctx. When [Server.Shutdown] is
-// called, it finishes them and returns nil. Any other error is that of the connection.
+// ServeConn serves one connection and closes it. It returns nil when the client has closed the connection, after the
+// calls in flight have finished or [Limits].Grace has passed. When ctx ends, it cancels the calls in flight and returns
+// the cause of ctx. When [Server.Shutdown] is called, it finishes them and returns nil. Any other error comes from the
+// connection.
 //
 // A byte stream does not authenticate its client, so the caller is [principal.Local], with
 // LocalScopes: make sure that only trusted programs can connect. If the program has authenticated
@@ -297,9 +295,9 @@ func (s *Server) announceShutdown(ctx context.Context, c *core) {
 //     [Server.Run] does. If standard input ends before the first message, as under a service
 //     manager or in a container, Main prints how to serve HTTP and exits with status 2.
 //
-// Main defines the flag and calls [flag.Parse], unless the program has called it before. Such a
-// program has the flag if it defines it, with flag.String("http", "", usage). A program that
-// does not use package flag, but has flags, calls Run or ListenAndServe instead of Main.
+// Main defines the flag and calls [flag.Parse], unless the program has called it before. Such a program must define the
+// flag itself, with flag.String("http", "", usage). A program that parses its flags with another package calls Run or
+// ListenAndServe instead of Main.
 //
 // An interrupt or a termination signal ends the program. Over HTTP, calls in flight have five
 // seconds to finish; on standard input they are cancelled. A second signal ends the program at

@@ -34,7 +34,7 @@ import (
 //
 // A Server is an [http.Handler], one MCP endpoint that can be mounted on any path.
 type Server struct {
-	// Catalog has what the server offers to every caller. Its methods are methods of the Server: RegisterTool,
+	// Catalog contains what the server offers to every caller. Its methods are methods of the Server: RegisterTool,
 	// RegisterPrompt, RegisterResource, RegisterTemplate, RegisterExtension, RemoveTool, RemovePrompt, RemoveResource,
 	// RemoveTemplate and ResourceUpdated.
 	Catalog
@@ -45,24 +45,24 @@ type Server struct {
 	Info mcp.Implementation
 	// Instructions tell a model how to use the server.
 	Instructions string
-	// InstructionsFor, if set, returns the instructions for a caller, in place of Instructions. A client receives them
-	// when it connects or requests server/discover, and keeps them. It must be safe for concurrent use.
+	// InstructionsFor, if set, returns the instructions for a caller and replaces Instructions. It is called when a
+	// client connects or sends server/discover; the client keeps the result. It must be safe for concurrent use.
 	InstructionsFor func(caller principal.Principal) string
 
-	// Store is what the replicas of a server share, for example a redisstore.Store. Nil means that
-	// there is one replica; its state is in the memory of this process.
+	// Store is shared by the replicas of a server, for example a redisstore.Store. Nil means that there is one replica,
+	// which keeps its state in memory.
 	//
 	// It stores sessions, tasks and the results of [Once], and the events of streams, so that
 	// clients can resume them. It also stores the state of a call of 2026-07-28 that waits for an
 	// answer, if the state exceeds 48 KiB; otherwise the client holds it. Without Store, a call
 	// whose state exceeds 48 KiB ends with an error.
 	//
-	// Through the Store, replicas announce changes of lists, resources, tasks, sessions and event
-	// streams, and forward the answers and cancellations of sessions; they may be lost if the Store
-	// or a replica fails, and a call whose answer is lost waits for its time-out. When the replica
-	// that serves a request ends, the request's stream at another replica ends with an error within 20
-	// seconds. The messages of HTTP with SSE (2024-11-05) must reach the replica with the event stream
-	// of their session. With a Store the server has goroutines that end with [Server.Shutdown].
+	// Through the Store, replicas tell each other about changes of lists, resources, tasks, sessions and event streams,
+	// and forward answers and cancellations in sessions. These messages may be lost if the Store or a replica fails; a
+	// call whose answer is lost then waits for its time-out. When the replica that serves a request ends, the request's
+	// stream at another replica ends with an error within 20 seconds. The messages of HTTP with SSE (2024-11-05) must
+	// reach the replica with the event stream of their session. With a Store the server starts goroutines, which
+	// [Server.Shutdown] ends.
 	Store store.Store
 	// Logger receives the log messages of the server itself. Nil means slog.Default().
 	//
@@ -104,44 +104,44 @@ type Server struct {
 	// input; see [RequireScopes].
 	LocalScopes []string
 
-	// Catalogs, if set, returns the catalogs that the caller of ctx has besides Catalog, in the order of precedence: of
-	// several entries with one name or URI, the caller has the first, and those of Catalog come first of all. It is
-	// called for each list, and for a name or URI that Catalog does not have, so it should be fast. An error fails the
-	// request. A nil *Catalog is left out. Callers may share catalogs; with Catalogs, clients cache lists privately.
-	// Extensions are those of Catalog alone. With Catalogs, the server declares the capabilities for tools, prompts
-	// and resources. Those for completions and tasks it declares once it has seen a catalog that needs them: call
-	// [Catalog.Declare] to declare them from the beginning.
+	// Catalogs, if set, returns further catalogs for the caller of ctx. Among several entries with the same name or
+	// URI, the embedded Catalog wins, then the first in the returned order. Catalogs is called for each list, and for a
+	// name or URI that the embedded Catalog does not contain, so it should be fast. An error fails the request. A nil
+	// *Catalog is skipped. Callers may share catalogs. With Catalogs, clients cache lists privately, and extensions
+	// only come from the embedded Catalog. The server then declares the capabilities for tools, prompts and resources
+	// from the beginning, and those for completions and tasks once it has seen a catalog that needs them; call
+	// [Catalog.Declare] to declare them earlier.
 	//
-	// The context is that of a handler: see [PrincipalOf] and [call.From]. For a subscription ([WhileSubscribed]) or a
-	// stored task it has the principal only, so choose catalogs by the principal. Clients are notified of changes in
-	// the catalogs that their callers have; when Catalogs returns others, call [Server.CatalogsChanged]. Catalogs must
-	// be safe for concurrent use.
+	// The context is like a handler's: see [PrincipalOf] and [call.From]. For a subscription ([WhileSubscribed]) or a
+	// stored task it contains only the principal, so choose catalogs by the principal. Clients are notified of changes
+	// inside their catalogs; when Catalogs returns other ones, call [Server.CatalogsChanged]. Catalogs must be safe for
+	// concurrent use.
 	Catalogs func(ctx context.Context) ([]*Catalog, error)
 	// CatalogsOutdated, if set, is called when another replica that shares Store has called [Server.CatalogsChanged],
-	// so that Catalogs does not return what it keeps for the callers for whom concerns returns true. It is also called
-	// if messages of other replicas may be lost. It reports whether this replica may have listed former catalogs to one
-	// of them: then the clients of these callers are notified again, because one may have listed here after the
-	// notification and before this call. It must be safe for concurrent use and must not block.
+	// and when messages from other replicas may have been lost. Drop what Catalogs keeps for the callers for whom
+	// concerns returns true. Return true if this replica may have listed old catalogs to one of them: the clients of
+	// these callers are then notified again, because one may have asked for a list here after the first notification
+	// and before this call. The function must be safe for concurrent use and must not block.
 	CatalogsOutdated func(concerns func(caller principal.Principal) bool) (shown bool)
 	// WhileListening, if set, is called in a new goroutine when the first client of an authenticated caller subscribes
-	// to changes of lists; a session does so when its client opens the stream for notifications. It can watch lists
-	// that change elsewhere, and call [Server.CatalogsChanged]. It must return when its context ends: when the last
-	// client of the caller has unsubscribed, or the server shuts down. [PrincipalOf] returns the caller. A server calls
-	// it for at most 10,000 callers at a time, and logs a warning if more have subscribed. A panic is logged.
+	// to list changes; in a session, opening the stream for notifications counts. Use it to watch lists that change
+	// elsewhere, and call [Server.CatalogsChanged] when they do. It must return when its context ends, which happens
+	// when the caller's last client has unsubscribed or the server shuts down. [PrincipalOf] returns the caller. The
+	// server calls it for at most 10,000 callers at a time, and logs a warning if more subscribe. A panic is logged.
 	WhileListening func(ctx context.Context)
 
-	// BeforeSubscribe, if set, decides about subscriptions to a URI that the server does not have for the caller, as
-	// the option [BeforeSubscribe] does for a resource. Nil accepts them: the client is notified once the server has
-	// the resource. It must be safe for concurrent use.
+	// BeforeSubscribe, if set, decides about subscriptions to URIs that the server does not offer to the caller, as the
+	// option [BeforeSubscribe] does for a resource. Nil accepts them: the client is notified once there is such a
+	// resource. It must be safe for concurrent use.
 	BeforeSubscribe func(ctx context.Context, uri string) error
-	// RootsChanged, if set, is called when the client of a session notifies the server that its roots have changed, at
-	// each replica that has served the session lately. [SessionOf] can ask for them. It must be safe for concurrent
+	// RootsChanged, if set, is called when the client of a session reports that its roots have changed, on each replica
+	// that has recently served the session. Use [SessionOf] to request the new roots. It must be safe for concurrent
 	// use.
 	RootsChanged func(ctx context.Context)
 
-	// Headers, if set, returns the canonical names of the headers of HTTP requests that handlers can read with
-	// [HeaderOf], such as a key of the caller for another service. Pages of AllowedOrigins may send them. It is called
-	// for each request, must be safe for concurrent use, and must not block.
+	// Headers, if set, returns the canonical names of the HTTP request headers that handlers can read with [HeaderOf],
+	// such as the caller's key for another service. Web pages of AllowedOrigins may send them. It is called for each
+	// request, must be safe for concurrent use, and must not block.
 	Headers func() []string
 
 	// AllowedOrigins are the origins of web pages that may use the server, in the form
@@ -168,12 +168,11 @@ type Server struct {
 	rejected atomic.Bool // an error about the configuration was logged
 }
 
-// Limits bounds the messages, requests and sessions of clients. A field that is 0 means its
-// default. A negative field, except for CallsPerSecond, ListsPerSecond and KeepAlive, is an error of [Server.Check].
+// Limits bounds the messages, requests and sessions of clients. 0 means the default of a field. A negative field,
+// except for CallsPerSecond, ListsPerSecond and KeepAlive, is an error of [Server.Check].
 //
-// The URIs to which a principal, or the anonymous clients of one address, are subscribed have at
-// most 8 MiB in all sessions and subscriptions together, counting 64 bytes more for each. Further
-// subscriptions are rejected with a [call.OverloadError].
+// Subscriptions are limited, too: the URIs to which one principal, or all anonymous clients of one address, are
+// subscribed may take 8 MiB in all, plus 64 bytes each. Further subscriptions fail with a [call.OverloadError].
 type Limits struct {
 	// MaxMessage is the maximum size in bytes of a message that arrives over HTTP or standard
 	// input. The default is 4 MiB. A larger message is answered with an error, over HTTP with
@@ -204,11 +203,10 @@ type Limits struct {
 	// SessionIdle is how long a session over HTTP lives without requests. The default is 30
 	// minutes.
 	SessionIdle time.Duration
-	// SessionsPerPrincipal, SessionsPerAddress and Sessions are the maximum numbers of
-	// sessions over HTTP: of one principal, of all anonymous clients of one address, and of
-	// all clients. The defaults are 100, 1,000 and 10,000. Another session ends the one of the
-	// same principal or address that has been idle longest. If each of them has a request or a
-	// stream, the new session is rejected with status 503.
+	// SessionsPerPrincipal, SessionsPerAddress and Sessions are the maximum numbers of sessions over HTTP: of one
+	// principal, of all anonymous clients of one address, and of all clients. The defaults are 100, 1,000 and 10,000. A
+	// further session ends the one of the same principal or address that has been idle for the longest time. If all of
+	// them have a request or a stream, the new session is rejected with status 503.
 	SessionsPerPrincipal int
 	SessionsPerAddress   int
 	Sessions             int

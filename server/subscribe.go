@@ -16,14 +16,13 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// BeforeSubscribe calls check before a client subscribes to the resource, with the URI that the client has
-// sent. The context is that of a handler. If check returns an error, the client cannot subscribe: until
-// 2025-11-25 it receives the error, as from the handler of a resource, and in 2026-07-28 the acknowledgement of
-// its subscription omits the resource (2026-07-28, basic/patterns/subscriptions, Acknowledgment). Check must be
-// safe for concurrent use.
+// BeforeSubscribe calls check before a client subscribes to the resource, with the URI that the client sent. The
+// context is like a handler's. If check returns an error, the client cannot subscribe: until 2025-11-25 it receives the
+// error, as from the handler of a resource, and in 2026-07-28 the acknowledgement of its subscription leaves the
+// resource out (2026-07-28, basic/patterns/subscriptions, Acknowledgment). Check must be safe for concurrent use.
 //
-// A subscription that was accepted stays until the client ends it. For another decision later, see
-// [Server.CatalogsChanged] and [UpdatesFor]. Of a URI that the server does not have, [Server.BeforeSubscribe] decides.
+// An accepted subscription stays until the client ends it. To decide again later, see [Server.CatalogsChanged] and
+// [UpdatesFor]. For URIs that the server does not offer, [Server.BeforeSubscribe] decides.
 //
 // BeforeSubscribe panics if check is nil.
 func BeforeSubscribe(check func(ctx context.Context, uri string) error) Option {
@@ -198,9 +197,9 @@ func (s *Server) checkSubscription(ctx context.Context, uri string, offer *resou
 	return admit(ctx, uri)
 }
 
-// UpdatesFor notifies only those callers of updates of a resource for whom f returns true, so that a caller who may no
-// longer subscribe is not notified either. It receives the URI that clients have subscribed to. It is called for each
-// update and each caller with a subscription, must be safe for concurrent use, and must not block.
+// UpdatesFor restricts the updates of a resource to callers for whom f returns true, so that a caller who may no longer
+// subscribe is not notified either. It receives the URI that clients subscribed to. It is called for each update and
+// each subscribed caller, must be safe for concurrent use, and must not block.
 //
 // UpdatesFor panics if f is nil.
 func UpdatesFor(f func(caller principal.Principal, uri string) bool) Option {

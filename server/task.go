@@ -18,26 +18,24 @@ import (
 	"github.com/parley-mcp/parley/task"
 )
 
-// TaskOptions says how the calls of a tool run as tasks; see [AsTask].
+// TaskOptions sets how the calls of a tool run as tasks; see [AsTask].
 type TaskOptions struct {
 	// Support is [mcp.TaskOptional], [mcp.TaskRequired] or [mcp.TaskForbidden]; empty means optional.
 	// If it is required, clients that do not support tasks cannot call the tool. If it is forbidden,
 	// the tool does not run as a task, as without AsTask.
 	Support mcp.TaskSupport
-	// TTL is the life of a task and its result from its creation, 1 hour by default and at most 7
-	// days. A client of 2025-11-25 may ask for less. Afterwards the task no longer exists, except that
-	// an outcome can be read for at least 15 seconds.
+	// TTL is how long a task and its result exist, counted from its creation: 1 hour by default, and at most 7 days. A
+	// client of 2025-11-25 may ask for less. An outcome can be read for at least 15 seconds.
 	TTL time.Duration
-	// Timeout is the time for one run of the handler, 10 minutes by default and at most TTL. It
-	// includes the time that the handler waits for its user. Afterwards its context ends, and the
-	// task fails.
+	// Timeout limits one run of the handler, including the time it waits for its user: 10 minutes by default, and at
+	// most TTL. Then its context ends, and the task fails.
 	Timeout time.Duration
 	// PollInterval is the recommended time between two polls of a client, 1 second by default.
 	PollInterval time.Duration
-	// Replay allows another replica to run the handler again when the process that ran it has ended.
-	// The new run finds the answers to the questions that were asked before, in the same order. Its
-	// context has the call, but not the values that wrappers and middleware have added to that of the
-	// request. Code may run more than once; put effects into [Once]. Without Replay such a task fails.
+	// Replay allows another replica to run the handler again when the process that ran it has ended. The new run finds
+	// the answers to the questions that were asked before, in the same order. Its context contains the call, but no
+	// values that wrappers and middleware added to the request's context. Code may run more than once, so put effects
+	// into [Once]. Without Replay such a task fails.
 	Replay bool
 	// Driver runs the tasks in another engine. The handler of the tool then serves only clients that
 	// wait for the tool, and Timeout and Replay must not be set.
@@ -58,15 +56,15 @@ const (
 // unless o.Support requires a task. [AddTool] panics if a field of o is invalid, and
 // [Catalog.RegisterTool] returns an error.
 //
-// With [Parked], the handler decides in 2026-07-28 whether and where the call becomes a task: it calls
-// [Detach]. What it asks before is asked in the call.
+// With [Parked], the handler decides in 2026-07-28 whether and when the call becomes a task, by calling [Detach].
+// Questions before that are part of the call.
 //
-// The handler is the same as without AsTask. Its context has the values of the request's context, except when
-// another replica runs the handler again, see [TaskOptions.Replay]. It does not end with the request, but when
-// the client cancels the task, when o.Timeout has passed, or when the server stops. [Ask] changes the
-// status of the task to input_required and waits for the answers. [Progress] sets the status message, to its
-// text or, without one, its numbers, at most twice a second. In 2025-11-25 it also sends progress notifications in
-// the session, which 2026-07-28 forbids for tasks. Log messages are not sent.
+// The handler is the same as without AsTask. Its context contains the values of the request's context, except when
+// another replica runs the handler again (see [TaskOptions.Replay]). It does not end with the request, but when the
+// client cancels the task, when o.Timeout has passed, or when the server stops. [Ask] changes the status of the task to
+// input_required and waits for the answers. [Progress] sets the status message, to its text or, without one, its
+// numbers, at most twice a second. In 2025-11-25 it also sends progress notifications in the session, which 2026-07-28
+// forbids for tasks. Log messages are not sent.
 //
 // When the process ends, a task ends with it, unless [Server.Store] is set. Then another replica that has
 // the tool takes over the task within 20 seconds, see [TaskOptions.Replay].
@@ -126,7 +124,7 @@ func Detach(ctx context.Context) error {
 	return detach(ctx)
 }
 
-// CanDetach reports whether [Detach] can make the call a task, or has done so.
+// CanDetach reports whether the call can become a task with [Detach], or already is one.
 func CanDetach(ctx context.Context) bool {
 	c := rpc.From(ctx)
 	return c != nil && c.AsTask().Detach != nil

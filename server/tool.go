@@ -101,10 +101,10 @@ func addTool[In, Out any](c *Catalog, tool mcp.Tool, handler func(ctx context.Co
 // serves the tool logs the keywords of its schemas that it cannot check. RegisterTool copies tool. Safe while the
 // server serves.
 //
-// The handler receives a JSON object that has passed the input schema, without optional members whose null the schema
-// rejects, with arrays and objects in place of strings that contain their JSON (see [schema.Schema.Unquote]), and may
-// keep it. A nil result without an error is a tool error. For other errors and panics, see the package
-// documentation.
+// The handler receives a JSON object that is valid for the input schema, and may keep it. Optional fields whose null
+// the schema rejects have been removed, and strings that contain the JSON of an array or object have been replaced by
+// it (see [schema.Schema.Unquote]). A nil result without an error is a tool error. For other errors and panics, see the
+// package documentation.
 func (c *Catalog) RegisterTool(
 	tool mcp.Tool, handler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error),
 	options ...Option,

@@ -140,14 +140,14 @@ func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	return result, nil
 }
 
-// CallTool calls another tool of the server from the handler of a tool, as part of the same call: the other tool can
-// report progress and ask the client. Arguments must be a JSON object; nil means an empty one. The tool may be in any
-// catalog of the caller, and need not be [Listed]. Its arguments and its result are validated, and errors of its
-// handler and arguments that do not fit are results with IsError. Middleware, limits, [AsTask] and [Parked] are those
-// of the tool that the client has called. A tool must not call itself, directly or through others.
+// CallTool calls another tool of the server from the handler of a tool, within the same call: the other tool can report
+// progress and ask the client. Arguments must be a JSON object; nil means an empty one. The tool may come from any
+// catalog of the caller, and need not be listed. Arguments and result are validated. If the arguments are invalid or
+// the handler returns an error, the result has IsError set. Middleware, limits, [AsTask] and [Parked] apply only to the
+// tool that the client called. A tool must not call itself, directly or through others.
 //
-// The error is an *auth.ScopeError if the caller lacks scopes of [RequireScopes], a *jsonrpc.Error that the handler
-// returned, call.ErrNoCall outside of a handler, or about a name that the caller does not have.
+// CallTool returns an *auth.ScopeError if the caller lacks scopes of [RequireScopes], a *jsonrpc.Error that the handler
+// returned, call.ErrNoCall outside of a handler, or an error about an unknown name.
 func (s *Server) CallTool(ctx context.Context, name string, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 	c := rpc.From(ctx)
 	if c == nil {

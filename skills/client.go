@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Source is a server with skills. A [client.Client] is one.
+// Source is a server that offers skills, such as a [client.Client].
 type Source interface {
 	CallExtension(ctx context.Context, method string, params any, options ...client.CallOption) (json.RawMessage, error)
 	ReadResource(ctx context.Context, uri string, options ...client.CallOption) (*mcp.ReadResourceResult, error)
@@ -23,11 +23,11 @@ type Source interface {
 
 var _ Source = (*client.Client)(nil)
 
-// ErrUnsupported is the error if a server does not declare the extension, or not the setting that a method needs.
+// ErrUnsupported is returned if a server does not declare the extension, or a setting of it that a function needs.
 var ErrUnsupported = errors.New("server does not support it")
 
-// VerificationError means that a file must not be used: its contents are not those that the entry of its skill
-// describes. The skill may have changed. Then [Get] returns its current entry, which the user must approve again.
+// VerificationError means that a file must not be used, because its contents differ from what the skill's entry
+// describes. The skill may have changed: [Get] returns its current entry, which the user must approve again.
 type VerificationError struct {
 	URI    string
 	Reason string
@@ -50,8 +50,8 @@ func settings(from Source) (supported, directories bool) {
 	return ok, s.DirectoryRead
 }
 
-// List iterates over the skills that a server lists, and reads none of their files. A server may list only a part of
-// its skills. An entry that must not be used is an error, after which the iteration continues; after other errors it
+// List iterates over the skills that a server lists, without reading their files. A server need not list all its
+// skills. An entry that must not be used is an error, after which the iteration continues; after any other error it
 // ends.
 func List(ctx context.Context, from Source) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
@@ -127,8 +127,8 @@ func pages(ctx context.Context, from Source, method string, params map[string]an
 	}
 }
 
-// Get returns the entry of the skill whose SKILL.md has a URI, also if the server does not list it. A server without
-// such a skill returns a *jsonrpc.Error.
+// Get returns the entry of the skill whose SKILL.md has the given URI, even if the server does not list it. If there is
+// no such skill, the error is a *jsonrpc.Error.
 func Get(ctx context.Context, from Source, uri string) (*Skill, error) {
 	if ok, _ := settings(from); !ok {
 		return nil, fmt.Errorf("skills: %w: %s", ErrUnsupported, mcp.ExtensionSkills)
@@ -149,11 +149,11 @@ func Get(ctx context.Context, from Source, uri string) (*Skill, error) {
 	return result.Skill, nil
 }
 
-// Read reads a file of a skill and verifies that it is the one that the entry describes: its size, its digest and, for
-// SKILL.md, its frontmatter. A file that the entry does not list, also one that was added later, is a
-// *[VerificationError], and is not requested. Keep the entry while the model uses the skill, and pass it again.
+// Read reads a file of a skill, and verifies that its size, its digest and, for SKILL.md, its frontmatter match the
+// entry. If the entry does not list the file, for example because it was added later, Read returns a
+// *[VerificationError] without requesting it. Keep the entry while the model uses the skill, and pass it again.
 //
-// The files of a skill without a list are not verified, except for the frontmatter, and must not exceed [MaxSize].
+// If the entry lists no files, only the frontmatter is verified, and a file must not exceed [MaxSize].
 func Read(ctx context.Context, from Source, s *Skill, uri string) ([]byte, error) {
 	want, listed := s.file(uri)
 	if s.Files == nil {
@@ -199,9 +199,9 @@ func isInside(s *Skill, uri string) bool {
 	return len(uri) > len(root) && uri[:len(root)] == root && isRelative(uri[len(root):])
 }
 
-// ReadDirectory returns the files and directories in a directory, as the server has them now. The MIME type of a
-// directory is inode/directory. Entries whose URIs are not in the directory are left out. The result does not add files
-// to the entry of a skill: see [Read].
+// ReadDirectory returns the files and directories that a directory contains now. The MIME type of a directory is
+// inode/directory. Entries whose URIs are not in the directory are left out. The result adds no files to the entry of a
+// skill: see [Read].
 func ReadDirectory(ctx context.Context, from Source, uri string) (all []mcp.Resource, err error) {
 	if _, ok := settings(from); !ok {
 		return nil, fmt.Errorf("skills: %w: %s", ErrUnsupported, mcp.MethodReadDirectory)

@@ -51,9 +51,9 @@ type file struct {
 	err         error
 }
 
-// Rescan reads the file system again, and notifies the clients of what has changed: of the list of resources if skills
-// were added or removed, and of each file with other contents. The error names the skills that are left out because
-// they are invalid.
+// Rescan reads the file system again, and notifies clients: of a changed list of resources if skills were added or
+// removed, and of each file whose contents have changed. The error names skills that are left out because they are
+// invalid.
 func (d *Directory) Rescan() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +93,7 @@ func (d *Directory) rescan() error {
 	return err
 }
 
-// Watch calls [Directory.Rescan] at an interval until ctx ends, and report, unless it is nil, with each error.
+// Watch calls [Directory.Rescan] at an interval until ctx ends. It calls report, unless that is nil, with each error.
 func (d *Directory) Watch(ctx context.Context, interval time.Duration, report func(error)) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

@@ -22,8 +22,8 @@ import (
 
 // Options are the options of [Add].
 type Options struct {
-	// Prefix is a path of directories that precede those of the file system in the URIs: with "acme/billing", the
-	// skill in the directory refunds is skill://acme/billing/refunds/SKILL.md.
+	// Prefix is a path to put in front of the file system's directories in URIs: with "acme/billing", the skill in the
+	// directory refunds is skill://acme/billing/refunds/SKILL.md.
 	Prefix string
 	// Cache tells clients of 2026-07-28 how long they may cache listings and files. The zero value tells them not to.
 	Cache server.CachePolicy
@@ -39,18 +39,18 @@ const (
 	fresh       = time.Second // a scan is not repeated within this time because of a request
 )
 
-// Add serves the skills of a file system: each directory with a file SKILL.md is one, also in the directory of another
-// skill. It adds the extension with skills/list, skills/get and resources/directory/read, each SKILL.md as a resource,
-// and a template for the other files. A server, or a catalog, can have the skills of one file system.
+// Add serves the skills of a file system: each directory with a file SKILL.md, even inside another skill. It adds the
+// extension with skills/list, skills/get and resources/directory/read, each SKILL.md as a resource, and a template for
+// the other files. A server, or a catalog, can serve the skills of one file system.
 //
-// Files and directories whose names begin with a dot, symbolic links and devices are left out. To serve a directory of
-// the disk, use [os.Root.FS], which contains the access to it.
+// Files and directories whose names begin with a dot, symbolic links and devices are left out. To serve a directory on
+// disk, use [os.Root.FS], which no path can leave.
 //
 // Add returns an error if a skill is invalid or exceeds [MaxFiles] or [MaxSize], and then serves nothing. Later,
 // invalid skills are left out: see [Directory.Rescan].
 //
-// The server reads the file system again for a request, at most once a second. Call [Directory.Watch] to notify clients
-// of changes, too.
+// The server reads the file system again on requests, at most once a second. To notify clients of changes, call
+// [Directory.Watch].
 func Add(to server.Registrar, fsys fs.FS, options Options) (*Directory, error) {
 	d := &Directory{to: server.CatalogOf(to), fsys: fsys, options: options, root: scheme}
 	if options.Prefix != "" {

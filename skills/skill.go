@@ -1,14 +1,14 @@
 // Package skills serves and reads Agent Skills: directories with instructions for an agent (extension
 // io.modelcontextprotocol/skills, stable revision; the format is that of agentskills.io/specification).
 //
-// A server calls [Add] with the file system that has the skills. A client calls [List] or [Get], and then [Read] for
-// each file when it needs it.
+// A server calls [Add] with the file system that contains the skills. A client calls [List] or [Get], and then [Read]
+// for each file when it needs it.
 //
 // # What an agent must know about skills of a server
 //
-// Skills are untrusted input to the model, and can ask it to run commands. [Read] verifies that a file is the one that
-// the entry of its skill describes. The digests are those of the server, so they do not show that a skill can be
-// trusted. The host of a model must
+// Skills are untrusted input to the model, and can ask it to run commands. [Read] verifies that a file matches the
+// entry of its skill. The digests come from the same server, so they do not show that a skill can be trusted. The host
+// of a model must
 //
 //   - show the model and the user which server a skill comes from, by a name that the host has chosen: the URI of a
 //     skill and its name identify it within its server only;
@@ -46,17 +46,17 @@ const (
 	digestHead = "sha256:"
 )
 
-// Skill is the entry of a skill in a listing. It is complete: with it, each file can be verified.
+// Skill is the entry of a skill in a listing. Each file can be verified with it.
 type Skill struct {
 	// URI is the URI of the SKILL.md of the skill, such as skill://acme/refunds/SKILL.md.
 	URI string
-	// Name and Description are those of Frontmatter. The name is the last directory of URI. Other skills may have
-	// the same name.
+	// Name and Description come from Frontmatter. The name is the last directory of URI. Other skills may have the same
+	// name.
 	Name, Description string
-	// Frontmatter is the frontmatter of SKILL.md, as a JSON object with everything that the author has written.
+	// Frontmatter is the whole frontmatter of SKILL.md, as a JSON object.
 	Frontmatter json.RawMessage
-	// Files are all files of the skill, including SKILL.md and those of skills in its directory. Nil means that the
-	// server generates the contents, so that they cannot be verified ("dynamic").
+	// Files are all files of the skill, including SKILL.md and the files of skills in its directory. Nil means that the
+	// server generates the contents, so they cannot be verified ("dynamic").
 	Files []File
 }
 
@@ -70,8 +70,8 @@ type File struct {
 // Root returns the URI of the directory of the skill, without a slash at its end.
 func (s *Skill) Root() string { return strings.TrimSuffix(s.URI, "/"+fileName) }
 
-// Digest returns a digest of the URIs and digests of all files. Bind the approval of a skill by a user to it. It is
-// empty if the skill has no list of files, which means that an approval must not be stored.
+// Digest returns a digest of the URIs and digests of all files. Bind a user's approval of the skill to it. It is empty
+// if the skill lists no files, which means that an approval must not be stored.
 func (s *Skill) Digest() string {
 	if s.Files == nil {
 		return ""
@@ -111,7 +111,7 @@ func (s Skill) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON decodes an entry. The error says what is wrong with an entry that must not be used.
+// UnmarshalJSON decodes an entry. The error says why an entry must not be used.
 func (s *Skill) UnmarshalJSON(raw []byte) error {
 	var w wireSkill
 	if err := jsonv2.Unmarshal(raw, &w); err != nil {
@@ -208,9 +208,9 @@ func (s *Skill) checkFiles() error {
 	return nil
 }
 
-// Path returns the path of a file relative to the directory of the skill, with slashes. The error means that it has no
-// path that is safe on every operating system: one with a segment of dots, a backslash, a colon, a control character,
-// the name of a Windows device, or a dot or a space at the end of a segment.
+// Path returns the path of a file relative to the directory of the skill, with slashes. The error means that the path
+// is not safe on every operating system, because it contains a segment of dots, a backslash, a colon, a control
+// character, the name of a Windows device, or a dot or a space at the end of a segment.
 func (s *Skill) Path(uri string) (string, error) {
 	rest, ok := strings.CutPrefix(uri, s.Root()+"/")
 	name, err := url.PathUnescape(rest)

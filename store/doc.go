@@ -1,13 +1,11 @@
 // Package store defines the storage for state that outlives a connection, such as
 // sessions, resumable event streams and the state of calls that wait for input.
 //
-// A [Store] has four parts. [KV] maps keys to values, with a time to live and
-// compare-and-swap. [Set] holds sets of strings. [Log] holds streams of numbered entries
-// that a reader can read again from any entry. [Bus] sends messages to all replicas.
-// [NewMemory] returns a Store in the memory of one process. Package redisstore, a
-// module of its own, has one on Redis and Valkey, for several replicas. [Join] joins parts
-// that have different implementations. Package storetest contains the test suite for
-// implementations.
+// A [Store] has four parts. [KV] maps keys to values, with a time to live and compare-and-swap. [Set] holds sets of
+// strings. [Log] holds streams of numbered entries that a reader can read again from any entry. [Bus] sends messages to
+// all replicas. [NewMemory] returns a Store in the memory of one process. Package redisstore, a separate module,
+// implements one on Redis and Valkey, for several replicas. [Join] combines parts of different implementations. Package
+// storetest contains the test suite for implementations.
 //
 // Four rules apply to every implementation:
 //
@@ -17,8 +15,7 @@
 //     session or task share this beginning, so a store with several servers keeps them
 //     on one server.
 //   - Everything has a time to live and is deleted when it expires.
-//   - Everything has a limit. A KV that is full returns [ErrFull] and keeps what it
-//     has. A Log that is full purges its oldest entries; reading a purged entry
-//     returns [ErrPurged]. A subscription of a Bus that is full drops messages and
-//     reports it.
+//   - Everything has a limit. A KV that is full returns [ErrFull] and keeps its items. A Log that is full purges its
+//     oldest entries; reading a purged entry returns [ErrPurged]. A subscription of a Bus that is full drops messages
+//     and reports it.
 package store

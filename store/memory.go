@@ -61,8 +61,8 @@ func cost(key string, value []byte) int64 {
 	return int64(len(key)) + int64(len(value)) + entryOverhead
 }
 
-// NewMemory returns an empty Store in the memory of this process. It starts no goroutine and needs no
-// end. Its KV and its Set share a limit of 256 MiB, names and overhead included, and its Log has another one.
+// NewMemory returns an empty Store in the memory of this process. It starts no goroutine and need not be closed. Its KV
+// and its Set share a limit of 256 MiB, including names and overhead; its Log has another 256 MiB.
 //
 // An expired item is not found anymore. Later writes release its memory: each write removes a few
 // expired items, and a write that exceeds a limit removes all of them before it fails.

@@ -16,8 +16,7 @@ type Store interface {
 	Bus
 }
 
-// Join returns a Store of four parts, which can be parts of different backends. All replicas must
-// share all of them.
+// Join combines four parts, possibly of different backends, into a Store. All replicas must share all four.
 func Join(kv KV, set Set, log Log, bus Bus) Store {
 	return struct {
 		KV
@@ -78,8 +77,8 @@ type KV interface {
 
 // Item is a value of a [KV] with its version.
 type Item struct {
-	// Value belongs to the store. The caller must not modify it. The store never
-	// changes it, also not after a later write to the key.
+	// Value belongs to the store. The caller must not modify it. The store never changes it, not even after a later
+	// write to the key.
 	Value []byte
 
 	// Version identifies this write of the key and is never 0. Every successful Put
@@ -103,17 +102,16 @@ type PutOptions struct {
 	IfVersion uint64
 }
 
-// Set holds sets of strings with a time to live. Sets and the keys of a [KV] with the same names
-// are independent. Operations on one set are linearizable, across all replicas that share the Set.
-// A Set is safe for concurrent use, and its methods return errors as those of a KV do.
+// Set holds sets of strings with a time to live. Sets and the keys of a [KV] with the same names are independent.
+// Operations on one set are linearizable, across all replicas that share the Set. A Set is safe for concurrent use, and
+// its methods return the same kinds of errors as those of a KV.
 type Set interface {
-	// Add makes member a member of a set and extends its life to at least ttl from now. It
-	// never shortens it. A set exists while it has members. Add returns ErrFull if member is
-	// new and the Set is full or the set has limit members, without those that have expired; in
-	// the latter case the error is ErrConflict as well.
+	// Add puts member into a set, and extends its life to at least ttl from now. It never shortens it. A set exists
+	// while it has members. Add returns ErrFull for a new member if the Set is full, or if the set already has limit
+	// members that have not expired; in the latter case the error is ErrConflict as well.
 	Add(ctx context.Context, set, member string, ttl time.Duration, limit int) error
 
-	// Remove removes member from a set. It returns nil if it is no member.
+	// Remove removes member from a set. It returns nil if the set does not contain it.
 	Remove(ctx context.Context, set, member string) error
 
 	// List returns the first members of a set that are greater than after, in
@@ -127,9 +125,8 @@ type Set interface {
 // Log holds streams of numbered entries with a time to live. Streams are organized in
 // groups. The streams of a group share one byte limit and expire together.
 //
-// A stream has one writer, which numbers its entries 1, 2, 3 and so on. The writer
-// never uses a number twice, also not when all earlier entries were purged or have
-// expired.
+// A stream has one writer, which numbers its entries 1, 2, 3 and so on. The writer never uses a number twice, not even
+// after all earlier entries were purged or have expired.
 //
 // A Log is safe for concurrent use. Its methods return the errors of this package,
 // possibly wrapped, and ctx.Err() when the context ends first. After any other error

@@ -6,8 +6,8 @@
 //
 //   - [Stdio] is the server's side of the stdio transport: the standard input and output
 //     of this process.
-//   - [StartCommand] is the client's side. It starts a server as a child process. Close
-//     ends the process and all processes that it has started.
+//   - [StartCommand] is the client's side. It starts a server as a child process. Close ends the process and all
+//     processes that it started.
 //   - [Stream] works over any byte stream, such as a Unix socket or a TCP connection.
 //   - [Pipe] connects two ends in memory.
 //

@@ -28,8 +28,7 @@ type Verifier struct {
 	// Endpoint is the URL of the introspection endpoint: https, or http on the loopback
 	// interface.
 	Endpoint string
-	// Issuer is the identifier of the authorization server. Tokens of another issuer are
-	// not valid.
+	// Issuer is the identifier of the authorization server. Tokens of other issuers are rejected.
 	Issuer string
 	// ClientID and ClientSecret authenticate this server at the endpoint (RFC 6749,
 	// section 2.3.1).

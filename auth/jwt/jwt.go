@@ -1,5 +1,5 @@
-// Package jwt verifies access tokens that are JSON Web Tokens (RFC 9068), and DPoP
-// proofs (RFC 9449). [Protect] equips an [auth.ProtectedResource] with both.
+// Package jwt verifies access tokens that are JSON Web Tokens (RFC 9068), and DPoP proofs (RFC 9449). [Protect] sets up
+// an [auth.ProtectedResource] for both.
 package jwt
 
 import (
@@ -51,11 +51,10 @@ type Verifier struct {
 	Issuers []string
 	// KeysURL is the URL of the JWK Set of a single issuer that has no metadata.
 	KeysURL string
-	// Profile says how the issuers mark access tokens, and in which claims they put client,
-	// audience and scopes: "rfc9068", "keycloak", "entra", "okta", "auth0", "cognito",
-	// "workos", "ping" or "zitadel". Empty: "rfc9068", whose tokens have the type "at+jwt".
-	// The other profiles also accept tokens of the type "JWT" or without a type that have
-	// the claims of the provider's access tokens, and not those of ID tokens.
+	// Profile names the provider, which decides how access tokens are marked, and which claims contain the client,
+	// audience and scopes: "rfc9068", "keycloak", "entra", "okta", "auth0", "cognito", "workos", "ping" or "zitadel".
+	// Empty means "rfc9068", whose tokens have the type "at+jwt". The other profiles also accept tokens of the type
+	// "JWT" or without a type, if they contain the claims of the provider's access tokens and none of its ID tokens.
 	Profile string
 	// Types are the accepted media types of tokens ("typ"); nil: those of Profile. "JWT"
 	// includes tokens without a type. A token of the type "JWT" must have the claims of an

@@ -95,8 +95,8 @@ func (v *ProofVerifier) maxAge() time.Duration {
 	return defaultMaxAge
 }
 
-// Algorithms returns the JWS algorithms of proofs that v accepts, for the metadata
-// member dpop_signing_alg_values_supported.
+// Algorithms returns the JWS algorithms of proofs that v accepts, for the metadata field
+// dpop_signing_alg_values_supported.
 func (v *ProofVerifier) Algorithms() []string { return slices.Clone(algorithms) }
 
 // VerifyProof implements [auth.ProofVerifier].

@@ -8,7 +8,7 @@
 // Set Host.Dialer.SampleTools, too, so that servers may offer tools to the model.
 //
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
-// from 2027-07-28 on. Servers use the API of a model provider.
+// from 2027-07-28 on. Use the API of a model provider instead.
 package openaisampler
 
 import (
