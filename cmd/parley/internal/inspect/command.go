@@ -96,12 +96,13 @@ func runInspect(cmd *cobra.Command, flags *inspectFlags, args []string) error {
 	if len(servers) == 1 {
 		target = recording.RecordedTarget(servers[0].Target)
 	}
-	r, err := flags.record.Start(target)
+	r, err := flags.record.Start(target, flags.config.CallerHeaders())
 	if err != nil {
 		return err
 	}
 	inspector := &Inspector{
 		Servers: servers, Version: program.Version(), Revision: revision, Record: r.Report,
+		CallerHeaders: flags.config.CallerHeaders(),
 		Add: func(_ context.Context, url string) (Server, error) {
 			if !dialing.IsURL(url) {
 				return Server{}, fmt.Errorf("%q is not a URL; write http:// or https://", url)

@@ -129,6 +129,8 @@ type hub struct {
 	hello      hello
 	revision   mcp.Revision // of connections, unless the page chooses another one
 	add        func(ctx context.Context, url string) (Server, error)
+	// callerHeaders returns the names of headers with keys of callers.
+	callerHeaders func() []string
 
 	mu           sync.Mutex
 	servers      []*server
@@ -145,7 +147,7 @@ type hub struct {
 
 func newHub(ctx context.Context, now func() time.Time) *hub {
 	h := &hub{ctx: ctx, now: now, record: func(string, recording.Event) {}, logins: make(map[string]*loginState),
-		listeners: make(map[chan struct{}]bool)}
+		listeners: make(map[chan struct{}]bool), callerHeaders: func() []string { return nil }}
 	h.log = &log{now: now, pending: make(map[pendingKey]*entry), wake: h.wake}
 	h.transport = client.NewTransport()
 	h.recording, _ = recording.NewWriter(&h.recent, recording.WriterOptions{Now: now}) // to memory

@@ -52,7 +52,7 @@ func (h *hub) recorded(s *server, e recording.Event) {
 	h.record(s.Name, e)
 	e.Peer = s.Name
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
-		secret := secretNames(t.Header)
+		secret := h.secretHeaders(t.Header)
 		if e.Request != nil {
 			e.Request = &recording.Request{Method: e.Request.Method, URL: withoutUser(e.Request.URL),
 				Header: redacted(e.Request.Header, secret)}

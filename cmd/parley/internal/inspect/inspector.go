@@ -83,6 +83,8 @@ type Inspector struct {
 	Record func(recording.Event)
 	// Add returns the server at a URL that the user adds in the page.
 	Add func(ctx context.Context, url string) (Server, error)
+	// CallerHeaders returns the names of headers that have keys of callers in a configuration; may be nil.
+	CallerHeaders func() []string
 	// Opened is called when a browser has opened the page; may be nil.
 	Opened func()
 
@@ -111,6 +113,9 @@ func (i *Inspector) Run(ctx context.Context, page, apps net.Listener) error {
 	h := newHub(ctx, time.Now)
 	h.hello = hello{Version: i.Version, Revisions: mcp.Revisions(), Apps: "http://" + apps.Addr().String()}
 	h.add, h.revision = i.Add, i.Revision
+	if i.CallerHeaders != nil {
+		h.callerHeaders = i.CallerHeaders
+	}
 	for _, s := range i.Servers {
 		h.addOne(s)
 	}

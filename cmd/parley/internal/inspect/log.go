@@ -2,9 +2,9 @@ package inspect
 
 import (
 	"bytes"
+	"maps"
 	"mime"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/secretname"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -257,14 +258,11 @@ func (l *log) clear() {
 // hidden replaces the values of headers with credentials.
 const hidden = "[hidden]"
 
-// secretHeaders are the names of headers with credentials, in lower case.
-var secretHeaders = []string{"authorization", "proxy-authorization", "cookie", "set-cookie", "dpop", "x-api-key"}
-
-// redacted returns a copy of a header without credentials.
-func redacted(header http.Header, names map[string]bool) http.Header {
+// redacted returns a copy of a header without credentials, and without the headers whose names are in secret.
+func redacted(header http.Header, secret []string) http.Header {
 	kept := make(http.Header, len(header))
 	for name, values := range header {
-		if names[textproto.CanonicalMIMEHeaderKey(name)] {
+		if secretname.IsHeader(name, secret) {
 			values = []string{hidden}
 		}
 		kept[name] = values
@@ -272,16 +270,10 @@ func redacted(header http.Header, names map[string]bool) http.Header {
 	return kept
 }
 
-// secretNames returns the names of headers that are not recorded: those with credentials and those that the user sets.
-func secretNames(set http.Header) map[string]bool {
-	names := make(map[string]bool)
-	for _, name := range secretHeaders {
-		names[textproto.CanonicalMIMEHeaderKey(name)] = true
-	}
-	for name := range set {
-		names[textproto.CanonicalMIMEHeaderKey(name)] = true
-	}
-	return names
+// secretHeaders returns the names of the headers with secrets besides those whose names say so: those that the user
+// sets for a server, and those with keys of callers.
+func (h *hub) secretHeaders(set http.Header) []string {
+	return slices.Concat(slices.Collect(maps.Keys(set)), h.callerHeaders())
 }
 
 // recorder records the messages of one server.
@@ -326,7 +318,7 @@ func (r *recorder) note(kind string, sent bool, method string, text []byte, x *e
 // httpRecorder records the exchanges of one server over HTTP, which a recording.Transport reports.
 type httpRecorder struct {
 	recorder
-	secret map[string]bool // names of headers that are not recorded
+	secret []string // names of further headers that are not recorded
 
 	mu   sync.Mutex
 	open map[int64]*exchange // by the number that the transport has given

@@ -169,7 +169,8 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 	d.Revision, d.NoTasks = cmp.Or(settings.Revision, d.Revision), !settings.Tasks
 	d.OnConnectionLost = func(err error) { s.lost(err) }
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
-		exchanges := &httpRecorder{recorder: record, secret: secretNames(t.Header), open: make(map[int64]*exchange)}
+		exchanges := &httpRecorder{recorder: record, secret: s.hub.secretHeaders(t.Header),
+			open: make(map[int64]*exchange)}
 		d.HTTPClient = &http.Client{Transport: &recording.Transport{Base: s.hub.transport, Exchanges: &s.hub.exchanges,
 			Report: func(e recording.Event) {
 				s.hub.recorded(s, e)

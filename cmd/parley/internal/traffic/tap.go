@@ -120,7 +120,7 @@ func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string, server tran
 	if flags.record.NoRedact { // arguments can have secrets
 		shown = words
 	}
-	r, err := flags.record.Start(strings.Join(shown, " "))
+	r, err := flags.record.Start(strings.Join(shown, " "), nil)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.He
 	if !endpoint.IsLoopback(listener) {
 		cmd.PrintErrf("parley: warning: other machines can connect to %s\n", listener.Addr())
 	}
-	r, err := flags.record.Start(text)
+	r, err := flags.record.Start(text, flags.config.CallerHeaders())
 	if err != nil {
 		return err
 	}

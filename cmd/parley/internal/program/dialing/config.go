@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,6 +100,18 @@ func (f *ConfigFlags) Names() (names []string) {
 		}
 	}
 	return names
+}
+
+// CallerHeaders returns a function that returns the names of the headers with keys of callers in the files. Files that
+// cannot be read have none. The function reads the files once.
+func (f *ConfigFlags) CallerHeaders() func() []string {
+	return sync.OnceValue(func() []string {
+		loaded, _ := f.Read()
+		if loaded == nil {
+			return nil
+		}
+		return loaded.CallerHeaders()
+	})
 }
 
 // Load loads the files and prints their warnings.

@@ -235,7 +235,7 @@ func (f *Flags) Dialer(cmd *cobra.Command, target []string) (d *client.Dialer, t
 		return nil, nil, err
 	}
 	d.Revision = cmp.Or(d.Revision, f.Config.Revision)
-	if err := f.record.Observe(d, to); err != nil {
+	if err := f.record.Observe(d, to, f.Config.CallerHeaders()); err != nil {
 		return nil, nil, err
 	}
 	d.Auth, err = credstore.AuthorizerFor(cmd.Context(), to, f.Config.Login.Flags())

@@ -232,7 +232,7 @@ func (f *Flags) Limit(s *server.Server) {
 func (f *Flags) Serve(ctx context.Context, cmd *cobra.Command, listener net.Listener, s *server.Server,
 	below *Below) error {
 	f.Limit(s)
-	o, err := f.observer(cmd, f.Public.LocalURL(listener))
+	o, err := f.observer(cmd, s, f.Public.LocalURL(listener))
 	if err != nil {
 		return err
 	}
@@ -307,14 +307,14 @@ type observer struct {
 	recorder *recording.Writer // nil without --record
 }
 
-// observer returns the observer for the flags --trace and --record. Target names the server in a recording.
-func (f *Flags) observer(cmd *cobra.Command, target string) (*observer, error) {
+// observer returns the observer of s for the flags --trace and --record. Target names s in a recording.
+func (f *Flags) observer(cmd *cobra.Command, s *server.Server, target string) (*observer, error) {
 	o := new(observer)
 	if f.Trace {
 		o.tracer = recording.NewTracer(cmd.ErrOrStderr())
 	}
 	var err error
-	o.recorder, err = f.record.Start(target)
+	o.recorder, err = f.record.Start(target, s.Headers)
 	return o, err
 }
 
@@ -357,7 +357,7 @@ func (f *Flags) ServeStreamAlone(ctx context.Context, cmd *cobra.Command, s *ser
 
 // ServeConn serves standard input and output until the client closes them or ctx ends. Neither is an error.
 func (f *Flags) ServeConn(ctx context.Context, cmd *cobra.Command, s *server.Server) error {
-	o, err := f.observer(cmd, "parley "+cmd.Name()+" --stdio")
+	o, err := f.observer(cmd, s, "parley "+cmd.Name()+" --stdio")
 	if err != nil {
 		return err
 	}

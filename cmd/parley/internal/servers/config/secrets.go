@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/secretname"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
 )
 
@@ -27,20 +28,6 @@ func (s *Secret) Replace(by string) (secret string) {
 	value := *s.value
 	*s.value = value[:s.start] + by + value[s.end:]
 	return value[s.start:s.end]
-}
-
-// secretName matches the names of values that are secret, and publicName those of other values that contain such a
-// word: switches, directories, and programs that ask for a password.
-var (
-	secretName = regexp.MustCompile(`(?i)(authorization|token|secret|passw|passphrase|api[-_]?key|access[-_]?key|` +
-		`private[-_]?key|credential|cookie|^key$|[-_]key$|[-_]auth$|pass$|[-_]pwd$)`)
-	publicName = regexp.MustCompile(`(?i)(askpass|bypass|compass|` +
-		`^(no|use|skip|enable|disable|require)[-_]auth|^old[-_]pwd)$`)
-)
-
-// IsSecretName reports whether a value with a name is probably secret.
-func IsSecretName(name string) bool {
-	return secretName.MatchString(name) && !publicName.MatchString(name)
 }
 
 var (
@@ -67,7 +54,7 @@ func PlainSecrets(s *Server) (secrets []Secret) {
 		arg := &s.Args[i]
 		isFlag := strings.HasPrefix(*arg, "-")
 		switch name := named.FindString(*arg); {
-		case !isFlag && IsSecretName(flag):
+		case !isFlag && secretname.IsSetting(flag):
 			f.check(flag, "argument", arg, 0)
 		case isFlag && name == "":
 			flag = strings.TrimLeft(*arg, "-")
@@ -121,7 +108,7 @@ func (f *secretFinder) add(name, where string, value *string, start, end int) {
 
 // check checks a value with a name, which begins at start of a text.
 func (f *secretFinder) check(name, where string, value *string, start int) {
-	if !IsSecretName(name) {
+	if !secretname.IsSetting(name) {
 		f.urls(where+" "+name, value, 0, len(*value))
 		return
 	}
@@ -137,7 +124,7 @@ func (f *secretFinder) argument(arg *string) {
 			f.url("an argument", arg)
 			return
 		}
-		if start += len(m[0]); IsSecretName(m[1]) {
+		if start += len(m[0]); secretname.IsSetting(m[1]) {
 			f.check(m[1], "argument", arg, start)
 			return
 		}
@@ -163,7 +150,7 @@ func (f *secretFinder) url(where string, value *string) {
 	start := len(before) + 1
 	for pair := range strings.SplitSeq(query, "&") {
 		escaped, text, _ := strings.Cut(pair, "=")
-		if name, err := url.QueryUnescape(escaped); err == nil && text != "" && IsSecretName(name) {
+		if name, err := url.QueryUnescape(escaped); err == nil && text != "" && secretname.IsSetting(name) {
 			f.add(name, "parameter "+name+" of "+where, value, start+len(escaped)+1, start+len(pair))
 		} else if text != "" {
 			f.urls(where, value, start, start+len(pair))
@@ -326,4 +313,16 @@ func (s *Server) CallerCredentials(values *Values) (*Credentials, error) {
 		*field = e.text("credentials "+name, *field)
 	}
 	return &c, e.err
+}
+
+// CallerHeaders returns the names of the headers that have keys of callers, as clients send them and as servers receive
+// them.
+func (c *Config) CallerHeaders() (names []string) {
+	for i := range c.Servers {
+		for from, to := range c.Servers[i].CallerHeaders {
+			to, _, _ = strings.Cut(to, ":")
+			names = append(names, from, strings.TrimSpace(to))
+		}
+	}
+	return names
 }

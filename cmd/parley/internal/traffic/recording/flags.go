@@ -37,11 +37,12 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	}
 }
 
-// Start creates the file of --record, if there is one. Otherwise the Writer is nil.
-func (f *Flags) Start(target string) (w *Writer, err error) {
+// Start creates the file of --record, if there is one. Otherwise the Writer is nil. SecretHeaders is a field of
+// WriterOptions.
+func (f *Flags) Start(target string, secretHeaders func() []string) (w *Writer, err error) {
 	if f.path != "" {
 		w, err = Create(f.path, WriterOptions{Program: "parley " + program.Version(), Target: target,
-			KeepSecrets: f.NoRedact})
+			KeepSecrets: f.NoRedact, SecretHeaders: secretHeaders})
 		f.open = w
 	}
 	return w, err
@@ -56,9 +57,9 @@ func RecordedTarget(target client.Target) string {
 	return target.String()
 }
 
-// Observe records the messages of a Dialer, if there is a file.
-func (f *Flags) Observe(d *client.Dialer, target client.Target) error {
-	r, err := f.Start(RecordedTarget(target))
+// Observe records the messages of a Dialer, if there is a file. SecretHeaders is a field of WriterOptions.
+func (f *Flags) Observe(d *client.Dialer, target client.Target, secretHeaders func() []string) error {
+	r, err := f.Start(RecordedTarget(target), secretHeaders)
 	if r == nil {
 		return err
 	}

@@ -287,6 +287,8 @@ type WriterOptions struct {
 	Program, Target string
 	// KeepSecrets keeps what the Writer replaces otherwise; see docs/program/testing.md.
 	KeepSecrets bool
+	// SecretHeaders returns the names of headers whose values are secret, besides those whose names say so; may be nil.
+	SecretHeaders func() []string
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -300,7 +302,7 @@ func NewWriter(w io.Writer, o WriterOptions) (*Writer, error) {
 	}
 	h := Header{Version: Version, Program: o.Program, Time: out.now().UTC(), Target: o.Target, Redacted: !o.KeepSecrets}
 	if h.Redacted {
-		out.redact = newRedactor()
+		out.redact = newRedactor(o.SecretHeaders)
 		h.Target = out.redact.url(h.Target)
 	}
 	text, err := encode(h)

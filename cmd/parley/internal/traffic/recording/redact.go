@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/program/secretname"
 )
 
 // maxSecrets is the number of secrets that a redactor tells apart.
@@ -20,11 +21,15 @@ const maxSecrets = 10_000
 // redactor replaces secrets. Equal secrets have equal replacements, such as "redacted-1", so that the messages of
 // a session can still be recognised. It is safe for concurrent use.
 type redactor struct {
+	headers func() []string // the names of further headers with secrets; may be nil
+
 	mu      sync.Mutex
 	numbers map[[sha256.Size]byte]int
 }
 
-func newRedactor() *redactor { return &redactor{numbers: make(map[[sha256.Size]byte]int)} }
+func newRedactor(headers func() []string) *redactor {
+	return &redactor{headers: headers, numbers: make(map[[sha256.Size]byte]int)}
+}
 
 // replacement returns the replacement of a secret.
 func (r *redactor) replacement(secret string) string {
@@ -88,12 +93,16 @@ func (r *redactor) headerValue(name, value string) string {
 			return scheme + " " + r.replacement(rest)
 		}
 		return r.replacement(value)
-	case "Cookie", "Set-Cookie", "Mcp-Session-Id", "Dpop":
+	case "Mcp-Session-Id":
 		return r.replacement(value)
 	case "Location", "Referer":
 		return r.url(value)
 	}
-	if isSecretName(name) {
+	var further []string
+	if r.headers != nil {
+		further = r.headers()
+	}
+	if secretname.IsHeader(name, further) {
 		return r.replacement(value)
 	}
 	return value
@@ -143,57 +152,7 @@ var oauthSecrets = []string{"code", "codeverifier", "assertion", "clientassertio
 
 // isSecretParameter reports whether a parameter of a URL or form is secret.
 func isSecretParameter(name string) bool {
-	return isSecretName(name) || slices.Contains(oauthSecrets, strings.Join(wordsOf(name), ""))
-}
-
-// isSecretName reports whether the name of a field says that its value is secret, such as password, apiKey or
-// X-Auth-Token.
-func isSecretName(name string) bool {
-	words := wordsOf(name)
-	if len(words) == 0 || slices.Equal(words, []string{"progress", "token"}) {
-		return false
-	}
-	for _, w := range words {
-		switch w {
-		case "password", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets", "credential", "credentials",
-			"authorization", "apikey", "bearer":
-			return true
-		}
-	}
-	last := words[len(words)-1]
-	if last == "token" || last == "cookie" || last == "otp" || last == "pin" {
-		return true
-	}
-	if last == "key" && len(words) > 1 {
-		return slices.Contains([]string{"api", "private", "access", "auth", "secret", "encryption", "signing"},
-			words[len(words)-2])
-	}
-	return false
-}
-
-// wordsOf splits a name such as clientSecret, client_secret or Client-Secret into its words, in lower case.
-func wordsOf(name string) []string {
-	var words []string
-	start := 0
-	runes := []rune(name)
-	add := func(end int) {
-		if end > start {
-			words = append(words, strings.ToLower(string(runes[start:end])))
-		}
-	}
-	for i, c := range runes {
-		switch {
-		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
-			add(i)
-			start = i + 1
-		case unicode.IsUpper(c) && i > start &&
-			(!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])):
-			add(i)
-			start = i
-		}
-	}
-	add(len(runes))
-	return words
+	return secretname.IsSetting(name) || slices.Contains(oauthSecrets, strings.Join(secretname.Words(name), ""))
 }
 
 // message replaces the secrets in a message, and keeps all other bytes. In a message of MCP these are the members
@@ -210,7 +169,7 @@ func (r *redactor) message(message []byte) []byte {
 }
 
 func isSecretMember(name string, isMCP bool) bool {
-	return isSecretName(name) || !isMCP &&
+	return secretname.IsField(name) || !isMCP &&
 		slices.Contains([]string{"code_verifier", "device_code", "user_code", "assertion", "client_assertion",
 			"registration_access_token"}, name)
 }
