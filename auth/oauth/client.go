@@ -22,10 +22,9 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Client gets, stores and renews the access tokens for MCP servers, for one user or one
-// machine. It implements client.Authorizer. Set Interaction if there is a user, or
-// Grant; without both, the Client uses stored tokens only. A Client is safe for
-// concurrent use. Its fields must not be changed after the first use.
+// Client gets, stores and renews the access tokens for MCP servers, for one user or one machine. It implements
+// client.Authorizer. Set Interaction if there is a user, or Grant if there is none; without both, the Client only uses
+// stored tokens. A Client is safe for concurrent use. Its fields must not be changed after the first use.
 type Client struct {
 	// Name and URI describe this program to users; Name defaults to "Parley".
 	Name, URI string
@@ -51,26 +50,26 @@ type Client struct {
 	// with ErrRegistration.
 	PromptRegistration func(ctx context.Context, issuer string) (*Registration, error)
 
-	// NoResource leaves out the parameter resource (RFC 8707) of requests to the authorization server, which the
-	// specification requires. Set it for an authorization server that rejects the parameter, such as Microsoft Entra
-	// ID: its error wraps ErrResource. The scopes must name the server then. The exchange of an Enterprise at the
-	// identity provider names the resource all the same.
+	// NoResource omits the parameter resource (RFC 8707), which the specification requires, from requests to the
+	// authorization server. Set it for an authorization server that rejects the parameter, such as Microsoft Entra ID;
+	// its error wraps ErrResource. The scopes must then name the server. An Enterprise still names the resource when it
+	// exchanges a token at the identity provider.
 	NoResource bool
-	// AssumePKCE lets users log in at an authorization server whose metadata does not list the PKCE method S256, as the
-	// specification requires; see ErrNoPKCE. All logins use S256. Set it only if you know that the server supports it:
-	// one that ignores it does not protect authorization codes.
+	// AssumePKCE lets users log in at an authorization server whose metadata does not list the PKCE method S256,
+	// although the specification requires that; see ErrNoPKCE. All logins use S256. Set it only if you know that the
+	// server supports PKCE: if it ignores PKCE, authorization codes are not protected.
 	//
-	// NoResource and AssumePKCE are stored with a login, and apply to later logins and tokens at the same
-	// authorization server, also of a Client without them, until Logout.
+	// NoResource and AssumePKCE are stored with a login. They apply to later logins and tokens at the same
+	// authorization server, even of a Client that does not set them, until Logout.
 	AssumePKCE bool
 
-	// Issuer is the authorization server of all servers. It may have a private address. Empty: the authorization server
+	// Issuer, if set, is the authorization server for every server, and may have a private address. Empty means the one
 	// that the metadata of a server names.
 	Issuer string
 
-	// NeedsLogin returns the error of a request that needs a user to log in, for a Client without Grant and
-	// Interaction, whose program calls BeginLogin. No request is sent without a token then. Request has only the
-	// Server before the server was asked. Nil: requests are sent without a token, and the error is an
+	// NeedsLogin returns the error for a request that needs a login, in a Client without Grant and Interaction whose
+	// program calls BeginLogin. The Client then sends no request without a token. If the server was not asked yet, only
+	// Server is set in request. If NeedsLogin is nil, requests are sent without a token, and the error is an
 	// *InteractionError.
 	NeedsLogin func(ctx context.Context, request AuthorizationRequest) error
 
@@ -82,18 +81,18 @@ type Client struct {
 	// Store stores tokens and registrations; nil: a store in memory.
 	Store TokenStore
 
-	// Networks are private networks that authorization servers may be in, such as those
-	// of an organization. Loopback addresses are allowed if the MCP server has one.
+	// Networks lists private networks in which authorization servers may be, such as a company's network. Loopback
+	// addresses are allowed if the MCP server uses one.
 	Networks []netip.Prefix
-	// Proxy returns the proxy for a request, or nil, as the field of http.Transport does; see
-	// http.ProxyFromEnvironment. The proxy has to check the addresses that names resolve to. Nil: no proxy; the
-	// environment is ignored.
+	// Proxy returns the proxy for a request, or nil, like the field of http.Transport; see http.ProxyFromEnvironment.
+	// The proxy must check the addresses to which names resolve. If Proxy is nil, no proxy is used, and the environment
+	// is ignored.
 	Proxy func(*http.Request) (*url.URL, error)
 	// TLS is the TLS configuration of all connections of this Client; nil: the default.
 	TLS *tls.Config
 
-	// Wrap returns the http.RoundTripper of the requests of logins. It has to send them with next, which decides which
-	// addresses they reach. Requests contain secrets; package trace records them without. Nil: next.
+	// Wrap, if set, returns the http.RoundTripper for the requests of logins. It must send them with next, which
+	// decides which addresses they may reach. Requests contain secrets; package trace records them without.
 	Wrap func(next http.RoundTripper) http.RoundTripper
 	// Logger receives warnings; nil: slog.Default(). Logs contain no secrets.
 	Logger *slog.Logger
@@ -148,9 +147,8 @@ func (c *Client) Observe(server string, header http.Header) {
 	}
 }
 
-// Identity returns a digest of the access token in use for server, empty if there is
-// none. A client.Client caches the results of different users apart by it. Identity sends no
-// request.
+// Identity returns a digest of the access token in use for server, or "" if there is none. A client.Client uses it to
+// cache the results of different users separately. Identity sends no request.
 func (c *Client) Identity(server string) string {
 	s, err := c.session(server)
 	if err != nil {
@@ -251,10 +249,9 @@ func challengeOf(header http.Header, scheme string) (c challenge.Challenge, supp
 	return challenge.Challenge{}, len(all) == 0
 }
 
-// Login authorizes for a server before a request needs a token, or again if there is a
-// token. It first sends the server a request to learn which scopes it requires. It
-// requests these, the given scopes, and those of the previous authorization. It does not wait for
-// other logins; the token of the one that ends last is stored.
+// Login authorizes for a server before a request needs a token, or again if there is a token. It first sends the server
+// a request to learn which scopes it requires. It requests these, the given scopes, and the scopes of the previous
+// authorization. It does not wait for other logins; the token of the last one to finish is stored.
 func (c *Client) Login(ctx context.Context, server string, scopes ...string) error {
 	s, err := c.session(server)
 	if err != nil {
@@ -299,8 +296,8 @@ func (s *session) probe(ctx context.Context, n *need) error {
 	return nil
 }
 
-// Logout deletes the token for a server, also from the store, and revokes it if the
-// authorization server supports that. It keeps the registration.
+// Logout deletes the token for a server, in memory and in the store, and revokes it if the authorization server
+// supports that. It keeps the registration.
 func (c *Client) Logout(ctx context.Context, server string) error {
 	s, err := c.session(server)
 	if err != nil {
@@ -349,9 +346,8 @@ func (c *Client) Status(ctx context.Context, server string) (*Status, error) {
 	}, nil
 }
 
-// Servers returns the URLs of the servers with stored logins, sorted. It fails with
-// errors.ErrUnsupported if the store has no method Keys(context.Context) ([]string,
-// error). Those of package tokenstore have it.
+// Servers returns the URLs of the servers with stored logins, sorted. It fails with errors.ErrUnsupported if the store
+// does not implement Keys(context.Context) ([]string, error). The stores in package tokenstore do.
 func (c *Client) Servers(ctx context.Context) ([]string, error) {
 	lister, ok := c.store().(interface {
 		Keys(ctx context.Context) ([]string, error)
@@ -392,12 +388,12 @@ func subjectOf(access string) string {
 	return claims.Subject
 }
 
-// Interaction opens the authorization page of an authorization server for the user, and
-// receives the redirect with the authorization code. Package browser has one for programs on the user's machine.
-// Programs with web pages need none: see [Client.BeginLogin].
+// Interaction opens the authorization page of an authorization server for the user, and receives the redirect with the
+// authorization code. Package browser implements it for programs on the user's machine. Programs with web pages do not
+// need it: see [Client.BeginLogin].
 type Interaction interface {
-	// Begin starts a flow. Previous is the redirect URI that this program has registered
-	// before, or empty: a flow with the same one needs no new registration.
+	// Begin starts a flow. Previous is the redirect URI that this program registered before, or empty. A flow that uses
+	// it again needs no new registration.
 	Begin(ctx context.Context, previous string) (Flow, error)
 }
 

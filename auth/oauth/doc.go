@@ -1,5 +1,5 @@
-// Package oauth is the client side of OAuth authorization: it gets, stores and renews
-// the access tokens for MCP servers over HTTP.
+// Package oauth gets, stores and renews access tokens for MCP servers over HTTP. It is the client side of OAuth
+// authorization.
 //
 // A [Client] is the authorizer of a client.Dialer. When a server requires a token, the
 // Client discovers the authorization server, registers there, opens the authorization
@@ -12,7 +12,7 @@
 // Package browser opens the page on the user's machine. A program with web pages uses [Client.BeginLogin] and
 // [Client.FinishLogin].
 //
-// Client.Store keeps the tokens for the next start of the program; package tokenstore has one in an encrypted file.
+// Client.Store keeps the tokens for the next start of the program; package tokenstore stores them in an encrypted file.
 // Programs without a user set Client.Grant: [ClientCredentials], [Enterprise], [TokenExchange] or [Workload]. Programs
 // that get tokens elsewhere use client.BearerToken. A program that serves many callers, such as a gateway, lets each of
 // them log in, or exchanges their tokens: see package callers. Package trace records the requests of a login.
@@ -21,8 +21,8 @@
 //
 // The Client identifies itself with an entry of Client.Registrations, with the client metadata document at
 // Client.MetadataURL, or with dynamic registration (RFC 7591), in this order. 2026-07-28 deprecates dynamic
-// registration (modelcontextprotocol pull request 2858). Its earliest removal is the first revision from
-// 2027-07-28 on, so set MetadataURL.
+// registration (modelcontextprotocol pull request 2858), and the first revision from 2027-07-28 on may remove it, so
+// set MetadataURL.
 //
 // # Security
 //
@@ -40,6 +40,6 @@
 // URLs. A Client starts at most three authorizations per minute for one server, and
 // remembers for a minute that the user has declined.
 //
-// The rules are those of basic/authorization of each revision. A server of 2025-03-26
-// without metadata is its own authorization server.
+// The rules come from basic/authorization of each revision. A server of 2025-03-26 without metadata is its own
+// authorization server.
 package oauth

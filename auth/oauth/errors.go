@@ -11,8 +11,8 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Errors of an authorization. They are wrapped with details. A request that fails with
-// one of them also fails with call.ErrUnauthorized.
+// The errors of an authorization, wrapped with details. A request that fails with one of them also fails with
+// call.ErrUnauthorized.
 var (
 	// errForbiddenAddress means that a URL that a server named leads to a private
 	// network, to the loopback interface, or to another address that is not public.
@@ -29,11 +29,11 @@ var (
 	// errIssuerChanged means that a registration belongs to the authorization server that
 	// the MCP server named first, and that the MCP server now names another one.
 	errIssuerChanged = errors.New("the MCP server has changed its authorization server")
-	// ErrNoPKCE means that the metadata of the authorization server does not list the
-	// PKCE method S256. Client.AssumePKCE ignores that.
+	// ErrNoPKCE means that the metadata of the authorization server does not list the PKCE method S256.
+	// Client.AssumePKCE skips this check.
 	ErrNoPKCE = errors.New("the metadata of the authorization server does not list the PKCE method S256")
-	// ErrResource means that the authorization server rejects the parameter resource, as it seems from its error.
-	// Client.NoResource leaves the parameter out.
+	// ErrResource means that the authorization server seems to reject the parameter resource. Client.NoResource omits
+	// it.
 	ErrResource = errors.New("the authorization server rejects the parameter resource")
 	// ErrRegistration means that this program is not registered at the authorization
 	// server, or that the registration is unusable.

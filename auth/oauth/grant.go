@@ -78,18 +78,17 @@ func (g *Workload) token(ctx context.Context, s *session, d *discovery, scopes [
 	return s.tokenRequest(d, form, c, key, s.owner.settingsAfter(nil)).do(ctx, &s.asNonce)
 }
 
-// Enterprise is the [Grant] for users whose organization manages access to MCP servers
-// (extension io.modelcontextprotocol/enterprise-managed-authorization): the identity
-// provider issues a grant for the authorization server of the MCP server. Client.Registrations
-// must have an entry for the authorization server of the MCP server.
+// Enterprise is the [Grant] for users whose organization manages access to MCP servers (extension
+// io.modelcontextprotocol/enterprise-managed-authorization): the identity provider issues a grant for the authorization
+// server of the MCP server. Client.Registrations must contain an entry for that authorization server.
 type Enterprise struct {
 	// Registration identifies this program at the identity provider, its Issuer. A public client has no secret.
 	Registration Registration
 	// TokenEndpoint is the token endpoint of the identity provider; empty: the one in
 	// its metadata. The issuer and TokenEndpoint may have private addresses.
 	TokenEndpoint string
-	// Subject returns the token that the identity provider issued when the user logged
-	// in. Nil: the access token of the caller, see [TokenExchange].
+	// Subject returns the token that the identity provider issued when the user logged in. Nil means the access token
+	// of the caller; see [TokenExchange].
 	Subject func(ctx context.Context) (string, error)
 	// SubjectType is the type of that token; empty:
 	// "urn:ietf:params:oauth:token-type:id_token", or, if Subject is nil,
@@ -136,23 +135,22 @@ func (g *Enterprise) exchange(ctx context.Context, s *session, d *discovery, sco
 	return jwt, resp.secrets.CleanError(err)
 }
 
-// TokenExchange is the [Grant] for servers that call another server for their users: an authorization
-// server that the program has configured exchanges the user's token for one for the MCP server (RFC 8693).
-// The MCP server never receives the user's token. The token is requested before the first request to the MCP
-// server, whose metadata is not used. See callers.Clients.
+// TokenExchange is the [Grant] for servers that call another MCP server for their users: a configured authorization
+// server exchanges the user's token for a token of the other server (RFC 8693), which never receives the user's token.
+// The token is requested before the first request, without the metadata of the MCP server. See callers.Clients.
 type TokenExchange struct {
 	// Registration identifies this program at the authorization server, its Issuer. A public client has no secret.
 	Registration Registration
 	// TokenEndpoint is the token endpoint of the authorization server; empty: the one in its metadata. The issuer
 	// and TokenEndpoint may have private addresses. One of them is required.
 	TokenEndpoint string
-	// Audience is the logical name of the MCP server at the authorization server. If it is empty, the request
-	// has the URL of the MCP server as its resource instead, unless Client.NoResource is set.
+	// Audience is the logical name of the MCP server at the authorization server. If it is empty, the request names the
+	// URL of the MCP server as its resource instead, unless Client.NoResource is set.
 	Audience string
 	// Scopes are requested in addition to those that the MCP server requires.
 	Scopes []string
-	// Subject returns the token of the user. Nil: the access token of the caller, with which the request that
-	// ctx belongs to was authorized; see auth.ProtectedResource.
+	// Subject returns the token of the user. Nil means the access token that authorized the request of ctx; see
+	// auth.ProtectedResource.
 	Subject func(ctx context.Context) (string, error)
 	// SubjectType is the type of that token; empty: "urn:ietf:params:oauth:token-type:access_token".
 	SubjectType string

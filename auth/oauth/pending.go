@@ -19,15 +19,15 @@ import (
 type PendingLogin struct {
 	// URL is the authorization page, for the browser of the user.
 	URL string `json:"url,omitzero"`
-	// State is the parameter state of the redirect that belongs to the login.
+	// State is the parameter state that the redirect must contain.
 	State string `json:"state"`
-	// Secret is what the login keeps from everybody but the program: store it encrypted.
+	// Secret must be known to the program only, so store it encrypted.
 	Secret []byte `json:"secret"`
 }
 
-// BeginLogin begins a login of a user whose browser the program redirects itself, for programs with web pages.
-// RedirectURI is an https URL, or an http URL on the loopback interface. Like [Client.Login], it sends the server a
-// request to learn which scopes it requires, and requests these, the given scopes, and those of the previous login.
+// BeginLogin begins a login in a program with web pages, which redirects the user's browser itself. RedirectURI is an
+// https URL, or an http URL on the loopback interface. Like [Client.Login], it first asks the server which scopes it
+// requires, and requests these, the given scopes, and the scopes of the previous login.
 func (c *Client) BeginLogin(ctx context.Context, server, redirectURI string, scopes ...string) (*PendingLogin, error) {
 	s, err := c.session(server)
 	if err != nil {

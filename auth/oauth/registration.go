@@ -18,14 +18,13 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Registration is a registration of this program at an authorization server. A client
-// identifier is valid at one authorization server only.
+// Registration is a registration of this program at an authorization server. A client identifier is valid at one
+// authorization server only.
 type Registration struct {
 	// Issuer is the identifier of the authorization server, exactly as in its metadata.
 	Issuer string
-	// Server is the URL of an MCP server, for use if Issuer is not known. The
-	// registration then belongs to the first authorization server that the MCP server
-	// names. If it names another one later, the authorization fails.
+	// Server, if Issuer is not known, is the URL of an MCP server. The registration then belongs to the first
+	// authorization server that the MCP server names. If it names another one later, the authorization fails.
 	Server string
 
 	ClientID     string

@@ -8,18 +8,17 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// TokenStore stores the credentials of one user. Keys contain URLs and no secrets, and
-// have at most a few kilobytes. Values are secrets of up to 256 KiB, which only the user
-// must be able to read. A TokenStore must be safe for concurrent use. Package tokenstore has one in
-// an encrypted file.
+// TokenStore stores the credentials of one user. Keys contain URLs and no secrets, and have at most a few kilobytes.
+// Values are secrets of up to 256 KiB, which only the user must be able to read. A TokenStore must be safe for
+// concurrent use. Package tokenstore stores them in an encrypted file.
 type TokenStore interface {
 	// Load returns the value of a key, nil if there is none. The caller owns the value.
 	Load(ctx context.Context, key string) ([]byte, error)
 	// Save sets the value of a key, and must not retain value. Nil deletes the key.
 	Save(ctx context.Context, key string, value []byte) error
-	// Lock locks a key until unlock is called. It excludes other goroutines and other
-	// processes that share the store, so that one of them uses a refresh token or logs in.
-	// The end of a process releases its locks. Load and Save do not need the lock.
+	// Lock locks a key until unlock is called, for all goroutines and processes that share the store, so that only one
+	// of them uses a refresh token or logs in. When a process ends, its locks are released. Load and Save do not need
+	// the lock.
 	Lock(ctx context.Context, key string) (unlock func(), err error)
 }
 

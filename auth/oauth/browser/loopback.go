@@ -28,10 +28,9 @@ import (
 // on the loopback interface (RFC 8252, section 7.3). The zero value works on a machine with a
 // browser.
 //
-// Loopback first opens a page of its own, which sets a cookie and redirects the browser
-// to the authorization page. The page works for the first browser that opens it only, and
-// Loopback accepts the redirect only with that cookie, so that another browser cannot
-// complete the flow. It rejects other requests with an error page and continues to wait.
+// Loopback first opens its own page, which sets a cookie and redirects the browser to the authorization page. This page
+// only works for the first browser that opens it, and Loopback accepts the redirect only with the cookie, so that no
+// other browser can complete the flow. It rejects other requests with an error page and continues to wait.
 type Loopback struct {
 	// Open opens a URL of the loopback interface in the user's browser; nil: [Open]. Its
 	// ctx is done when the flow ends. See also [ShowURL].
@@ -43,10 +42,10 @@ type Loopback struct {
 	// URL belongs to another flow, Paste is called again, at most five times in all. An
 	// error ends the flow.
 	Paste func(ctx context.Context, url string) (redirect string, err error)
-	// RedirectURI is the address to listen on, for authorization servers that accept registered redirect URIs
-	// only: an http URL with a host of the loopback interface, such as "http://localhost:3118/callback". Without
-	// a port, Loopback uses that of the previous flow if it is free, or any free one. Empty: the redirect URI of
-	// the registration, with another port if that is not free, or "http://127.0.0.1/callback".
+	// RedirectURI is the address to listen on, for authorization servers that accept registered redirect URIs only: an
+	// http URL with a host of the loopback interface, such as "http://localhost:3118/callback". Without a port,
+	// Loopback uses the port of the previous flow if it is free, or any free one. Empty means the redirect URI of the
+	// registration, with another port if that one is not free, or "http://127.0.0.1/callback".
 	RedirectURI string
 	// Timeout is how long to wait for the user; 0 means 5 minutes.
 	Timeout time.Duration

@@ -16,13 +16,13 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// Open opens an https URL, or an http URL on the loopback interface, in the user's browser. It passes the URL to
-// no shell, and the URL cannot be mistaken for an option. It returns when the browser was started. An error means that
-// the user has not seen the page.
+// Open opens an https URL, or an http URL on the loopback interface, in the user's browser. It passes the URL to no
+// shell, and the URL cannot be mistaken for an option. It returns when the browser has started. After an error, the
+// user has not seen the page.
 //
-// Other users of the machine can read the command line of the browser. A URL on the loopback interface is not in it:
-// the browser opens a file that redirects to the URL and that only the user can read. The file is removed when ctx is
-// done, which does not affect the browser otherwise.
+// Other users of the machine can read the command line of the browser. For a URL on the loopback interface, the browser
+// therefore opens a file that only the user can read and that redirects to the URL. The file is removed when ctx is
+// done.
 func Open(ctx context.Context, url string) (err error) {
 	defer func() {
 		if err != nil {

@@ -1,7 +1,7 @@
 // Package callers gets the access tokens with which a program that serves many callers, such as a gateway, calls other
-// servers on their behalf. Each caller has tokens of its own: a [Broker] lets the users log in to the servers, and
-// [Clients] exchanges the tokens of the callers, or gets others without a user. Both return the client.Authorizer of
-// the requests of one caller.
+// servers on their behalf. Each caller gets its own tokens: a [Broker] lets users log in to the servers, and [Clients]
+// exchanges the callers' tokens, or gets tokens without a user. Both return a client.Authorizer for the requests of one
+// caller.
 package callers
 
 import (
@@ -26,28 +26,27 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Broker logs the users of a program, such as a gateway, in to other servers. Each user has logins of their own,
-// which are used for the requests of that user only. A request that needs a login fails with an error that wraps
-// a *[call.URLRequiredError], so that the client of the call asks its user to open a page of the Broker
-// (2025-11-25, client/elicitation, URL Mode Elicitation for OAuth Flows). A Broker is the http.Handler of its
-// pages.
+// Broker logs the users of a program, such as a gateway, in to other servers. A login is used only for the requests of
+// the user who made it. A request that needs a login fails with an error that wraps a *[call.URLRequiredError], so that
+// the client of the call asks its user to open a page of the Broker (2025-11-25, client/elicitation, URL Mode
+// Elicitation for OAuth Flows). A Broker is the http.Handler of its pages.
 //
-// The page first identifies the user of the browser: it sends the browser to an issuer of the callers' tokens, with
-// an authorization request for the program itself, and verifies the token that results. It then shows the server
-// and the user, and asks for consent before it sends the browser to the authorization server of the other server.
-// The login belongs to the user of the browser, issuer and subject. A user who opens a page that another user was
-// asked to open gives no login to that user. The page at URL + "/" shows the user's logins, and ends them.
+// The page first identifies the user of the browser: it sends the browser to an issuer of the callers' tokens, with an
+// authorization request for the program itself, and verifies the token that results. It then shows the server and the
+// user, and asks for consent before it sends the browser to the authorization server of the other server. The login
+// belongs to the user of the browser, by issuer and subject, so opening a page that was meant for somebody else does
+// not give them a login. The page at URL + "/" shows the user's logins, and ends them.
 //
-// State and tokens are in Store, encrypted, so that any replica of the program can serve each page and use each
-// login. A token is refreshed by one replica at a time. A login that was not used for 90 days is forgotten.
+// Store keeps state and tokens, encrypted, so that any replica of the program can serve each page and use each login.
+// Only one replica at a time refreshes a token. A login that nobody used for 90 days is deleted.
 //
 // A Broker is safe for concurrent use and must not be copied. Its fields must not be changed after the first use.
 type Broker struct {
-	// URL is the https URL of ServeHTTP without a slash at its end, such as
-	// "https://mcp.example.com/login": the handler must be mounted at all paths below it. Http is allowed on the
-	// loopback interface. All replicas must have the same URL. The redirect URI is URL + "/callback" for the issuers
-	// of Resource, and URL + "/callback/" + name for a server: with one for each, no authorization server can make
-	// the Broker use the authorization code of another one.
+	// URL is the https URL of ServeHTTP without a slash at its end, such as "https://mcp.example.com/login": the
+	// handler must be mounted at all paths below it. Http is allowed on the loopback interface. All replicas must use
+	// the same URL. The redirect URI is URL + "/callback" for the issuers of Resource, and URL + "/callback/" + name
+	// for a server. As each authorization server gets its own, none can make the Broker use the authorization code of
+	// another one.
 	URL string
 
 	// Resource authorizes the callers of the program. Its Verifier also verifies the tokens for browsers.
@@ -55,24 +54,24 @@ type Broker struct {
 	// Audience is the URI of Resource. It is required if Resource.URI is empty.
 	Audience string
 
-	// Server returns the URL of the server with a name, which is part of URLs; empty if there is none.
+	// Server returns the URL of the server with a name, or "" if there is none. The name becomes part of URLs.
 	Server func(name string) (url string)
-	// New returns a new Client with the settings for the authorization servers of the servers and of Resource, such
-	// as registrations. The Broker sets its Store, and ignores its Interaction and Grant.
+	// New returns a new Client with settings, such as registrations, for the authorization servers of the servers and
+	// of Resource. The Broker sets its Store, and ignores its Interaction and Grant.
 	New func() *oauth.Client
-	// SignIn returns a new Client for the issuers of Resource, which identify the user of a browser, if it needs other
-	// settings than New for the servers. With Client.NoResource, the scopes of Resource name the program. Nil: New.
+	// SignIn, if set, returns a new Client for the issuers of Resource, which identify the user of a browser. Set it if
+	// these need other settings than the ones of New. With Client.NoResource, the scopes of Resource name the program.
 	SignIn func() *oauth.Client
 
 	// Store stores logins. All replicas must share it. Nil means the memory of this process.
 	Store store.Store
-	// Keys encrypt the logins, as those of server.Server. Store requires at least one.
+	// Keys encrypt the logins, like the Keys of server.Server. Store requires at least one.
 	Keys [][]byte
 
-	// Report, if set, is called when a user has logged in to a server, with a nil error; when a request needs a
-	// login, with an error that wraps oauth.ErrInteraction; and when a login has failed. It must return soon.
+	// Report, if set, is called when a user has logged in to a server, with a nil error; when a request needs a login,
+	// with an error that wraps oauth.ErrInteraction; and when a login failed. It must return soon.
 	Report func(user principal.Principal, server string, err error)
-	// Logger receives the reasons for which logins fail; nil: slog.Default(). Logs contain no secrets.
+	// Logger receives the reasons why logins fail; nil: slog.Default(). Logs contain no secrets.
 	Logger *slog.Logger
 
 	once     sync.Once
@@ -93,8 +92,8 @@ const (
 	maxLogins        = 1000             // of one user, that the page of logins shows
 )
 
-// Check returns nil, or an error that names a field with an invalid value and states what the value must be.
-// ServeHTTP answers with status 500 then, and requests fail.
+// Check returns an error if a field is invalid; the error names the field and says what it must be. ServeHTTP then
+// answers with status 500, and requests fail.
 func (b *Broker) Check() error {
 	b.once.Do(func() { b.err = b.build() })
 	return b.err
@@ -133,8 +132,8 @@ func (b *Broker) build() (err error) {
 	return nil
 }
 
-// Authorizer returns a function that returns the client.Authorizer of the requests on behalf of a caller to the
-// server with a name, as host.NewCallerAuth expects. Its error is ErrNoCaller for principals that no token identifies.
+// Authorizer returns a function for host.NewCallerAuth: it returns the client.Authorizer for a caller's requests to the
+// server called name. Its error is ErrNoCaller for principals that no token identifies.
 func (b *Broker) Authorizer(server string) func(caller principal.Principal) (*Authorizer, error) {
 	return func(caller principal.Principal) (*Authorizer, error) {
 		if err := b.Check(); err != nil {

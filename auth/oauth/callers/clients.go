@@ -16,22 +16,21 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Clients has an [oauth.Client], and so tokens, for each caller of a program. The Client usually has an
-// [*oauth.TokenExchange] or an [*oauth.Enterprise] as its Grant, without a Subject. Tokens of at most 4,096 callers are
-// kept; those that were not used for the longest time are forgotten first. A Clients is safe for concurrent use and
-// must not be copied.
+// Clients keeps an [oauth.Client], with its tokens, for each caller of a program. The Client's Grant is usually an
+// [*oauth.TokenExchange] or an [*oauth.Enterprise] without a Subject. Tokens of at most 4,096 callers are kept; the
+// least recently used ones are dropped first. A Clients is safe for concurrent use and must not be copied.
 type Clients struct {
-	// New returns a new Client for a caller. The Clients must not share a Store.
+	// New returns a new Client for a caller. These Clients must not share a Store.
 	New func(caller principal.Principal) *oauth.Client
 
 	clients clientSet
 }
 
-// ErrNoCaller means that a request for which the tokens of its caller are needed has no authenticated caller.
+// ErrNoCaller means that a request needs the tokens of its caller, but the caller is not authenticated.
 var ErrNoCaller = errors.New("the caller must be authenticated")
 
-// Authorizer returns the client.Authorizer of the requests on behalf of a caller. The error is ErrNoCaller for
-// principals that no token identifies.
+// Authorizer returns the client.Authorizer for the requests of one caller. The error is ErrNoCaller for principals that
+// no token identifies.
 func (c *Clients) Authorizer(caller principal.Principal) (*Authorizer, error) {
 	if caller.Issuer() == "" {
 		return nil, ErrNoCaller
@@ -41,9 +40,8 @@ func (c *Clients) Authorizer(caller principal.Principal) (*Authorizer, error) {
 	}}, nil
 }
 
-// Authorizer is the client.Authorizer of the requests on behalf of one caller. It rejects requests of
-// other callers. Callers with fewer scopes do not use the tokens that were obtained with more. It is safe for
-// concurrent use.
+// Authorizer is the client.Authorizer for the requests of one caller. It rejects the requests of other callers. A
+// caller with fewer scopes does not use tokens that were obtained with more. It is safe for concurrent use.
 type Authorizer struct {
 	caller   principal.Principal
 	clientOf func(scopes string) *oauth.Client

@@ -28,7 +28,7 @@ const (
 // pageTimeout bounds the requests of a page to authorization servers and to the store.
 const pageTimeout = 60 * time.Second
 
-// ServeHTTP serves the pages with which users log in, and the redirect URI.
+// ServeHTTP serves the pages on which users log in, and the redirect URI.
 func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := b.Check(); err != nil {
 		webpage.Write(w, http.StatusInternalServerError, "Not available", "Logins are not configured correctly.")

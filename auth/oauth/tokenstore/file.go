@@ -1,5 +1,5 @@
-// Package tokenstore keeps the tokens and registrations of an oauth.Client: in one encrypted file, which the next start
-// of the program and other programs of the user can read, or in memory.
+// Package tokenstore stores the tokens and registrations of an oauth.Client: in memory, or in one encrypted file, which
+// is there at the next start and which several programs of the user can share.
 package tokenstore
 
 import (
