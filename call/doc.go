@@ -7,7 +7,7 @@
 // client.
 //
 // [ParamsOf] decodes the params of a call. [LogCalls], [LimitRate] and [RetryRequests] are ready to use.
-// Package otel has middleware for OpenTelemetry.
+// Package otel contains middleware for OpenTelemetry.
 //
 // The package also defines the errors of a client's requests and of a server's handlers.
 package call

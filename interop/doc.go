@@ -4,9 +4,9 @@
 // runs them.
 //
 // A server peer offers the features in npm/offer; a client peer uses them as in npm/use. For each subject, a Go file
-// has the features of our server, the calls of our client, and the results that their clients must report. The peers
-// are tested with each other too (peers_test.go), which shows whether a failure is ours. A comment names the section of
-// the specification from which a peer deviates.
+// contains the features of our server, the calls of our client, and the results that the other clients must report. The
+// peers are tested with each other too (peers_test.go), which shows whether a failure is ours. A comment names the
+// section of the specification from which a peer deviates.
 //
 // The table shows the tests of our client with their server (c) and of their client with our server (s). Legacy is
 // 2025-11-25, modern is 2026-07-28:

@@ -1,5 +1,5 @@
-// Command server is the server that the official conformance suite tests. It has the fixtures that the scenarios
-// expect, prints its URL as the first line, and serves until it is interrupted.
+// Command server is the server that the official conformance suite tests. It offers the fixtures that the scenarios
+// expect, prints its URL on the first line, and serves until it is interrupted.
 //
 //	go run ./conformance/server -listen 127.0.0.1:8000
 //

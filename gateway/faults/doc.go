@@ -1,6 +1,6 @@
-// Package faults has tests of a gateway whose servers are processes that fail: they are killed, stopped, flood their
-// outputs, send what they must not send, or leave children behind. Its own test program is the server. The tests have
-// the build tag "integration". make faults runs them.
+// Package faults tests a gateway whose servers are processes that fail: they are killed, stopped, flood their outputs,
+// send what they must not send, or leave children behind. Its own test program is the server. The tests have the build
+// tag "integration". make faults runs them.
 //
 // While a server fails, users call all servers through the gateway. [github.com/parley-mcp/parley/internal/ledger]
 // records every call and finds what was lost, duplicated or crossed. The totals of each test are appended to a file.

@@ -1,5 +1,5 @@
-// Package atomicfile changes files of the user: a file is replaced as a whole, and programs that change it at the same
-// time wait for each other.
+// Package atomicfile changes files of the user. It replaces a file as a whole, and programs that change the same file
+// wait for each other.
 package atomicfile
 
 import (

@@ -1,7 +1,7 @@
-// Package contain decodes what a server sends as content, so that a fault costs the entry, block or member that has it,
-// and nothing else. Clients call it for the results that they receive, and the host and the server for results that
-// they forward.
+// Package contain decodes what a server sends as content, so that a fault only costs the entry, block or field that
+// contains it. Clients call it for the results that they receive, and the host and the server for results that they
+// forward.
 //
-// These decide about more than themselves and stay strict: the type of a result, revisions, cursors, and the members
-// that identify an entry, such as the name of a tool.
+// Decoding stays strict where more depends on a value: the type of a result, revisions, cursors, and fields that
+// identify an entry, such as the name of a tool.
 package contain

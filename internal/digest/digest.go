@@ -1,5 +1,5 @@
-// Package digest has the SHA-256 digests that name secrets and long values in caches,
-// keys and protocol messages, and the form of JSON values in digests.
+// Package digest computes the SHA-256 digests that stand for secrets and long values in caches, keys and protocol
+// messages, and the canonical form of JSON values for them.
 package digest
 
 import (

@@ -1,4 +1,4 @@
-// Package faulttest has what tests with failing processes share. Only tests import it.
+// Package faulttest contains helpers for tests with failing processes. Only tests import it.
 package faulttest
 
 import (

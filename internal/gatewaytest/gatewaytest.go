@@ -1,5 +1,5 @@
-// Package gatewaytest runs a gateway in a test, and has the features that work between clients and servers of all
-// revisions through it. Only tests import it.
+// Package gatewaytest runs a gateway in a test, and lists the features that work through it between clients and servers
+// of all revisions. Only tests import it.
 package gatewaytest
 
 import (

@@ -1,5 +1,5 @@
-// Package house has the rules of the project as tests: which package may import which, how long a file may be, which
-// names the files have, and which API the packages export. It has no code of its own.
+// Package house tests the rules of the project: which package may import which, how long a file may be, how files are
+// named, and which API the packages export. It contains only tests.
 //
 // The floors are these; the table in floors_test.go is the same. A package imports only packages on lower floors.
 // Packages on one floor do not import each other, except for the imports in sameFloor in floors_test.go.

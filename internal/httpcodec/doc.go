@@ -1,3 +1,3 @@
-// Package httpcodec has what the two sides of HTTP read and write: event streams, the values of headers, and bodies.
-// The bindings of the server and the client use it.
+// Package httpcodec reads and writes event streams, header values and bodies, for the HTTP bindings of server and
+// client.
 package httpcodec

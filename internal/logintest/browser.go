@@ -1,5 +1,5 @@
-// Package logintest has what tests of logins need besides a development issuer (auth/devissuer): a simulated user with
-// a browser, and a proxy that lets the issuer behave as other authorization servers do.
+// Package logintest complements a development issuer (auth/devissuer) in tests of logins: it simulates a user with a
+// browser, and a proxy that makes the issuer behave like other authorization servers.
 package logintest
 
 import (

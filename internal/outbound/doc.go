@@ -1,5 +1,5 @@
-// Package outbound sends requests to the peer of one connection. [Requests] has those in flight, with their ids,
-// time-outs, progress and cancellation. Clients use it, and servers of the handshake era for the questions to their
+// Package outbound sends requests to the peer of one connection. [Requests] keeps the requests in flight, with their
+// ids, time-outs, progress and cancellation. Clients use it, and so do servers of the handshake era when they ask their
 // clients. A [Chain] is the middleware of a client's requests, a [Wire] carries the messages.
 //
 // # The path of a client's request

@@ -1,5 +1,5 @@
-// Package plaintext shows texts of peers, such as names, descriptions and arguments, so that none looks like another
-// one.
+// Package plaintext makes texts of peers, such as names, descriptions and arguments, safe to show: no text can look
+// like a different one.
 package plaintext
 
 import (

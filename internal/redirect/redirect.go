@@ -1,5 +1,5 @@
-// Package redirect has the policies for HTTP redirects that the clients of this module use, which are values for
-// http.Client.CheckRedirect, and describes redirects that are not followed.
+// Package redirect contains the CheckRedirect functions of the HTTP clients in this module, and describes redirects
+// that are not followed.
 package redirect
 
 import (

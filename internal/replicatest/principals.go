@@ -1,6 +1,5 @@
-// Package replicatest tests replicas of a server that share a store of the caller: what the server has stored for one
-// principal does not exist for another one, and event streams that are cut are resumed at any replica. Only tests
-// import it.
+// Package replicatest tests replicas of a server on a store that the test provides: nobody sees what the server stored
+// for another principal, and any replica resumes an interrupted event stream. Only tests import it.
 package replicatest
 
 import (

@@ -1,10 +1,10 @@
 // Package rpc serves requests, below the public package call.
 //
-// A [Call] is one request that this side serves. It embeds the public call.Call and adds what
-// the implementation needs: the stream for notifications, input requests, subscriptions. The
-// context of a handler carries it ([From]). An [Engine] serves calls: it runs the middleware,
-// checks the scopes and finds the handler of the method. [Inflight] has the calls of one peer.
-// A [Protocol] is a client by the rules of its era. Package outbound is the other direction.
+// A [Call] is one request that this side serves. It embeds the public call.Call and adds what the implementation needs:
+// the stream for notifications, input requests, subscriptions. The context of a handler carries it ([From]). An
+// [Engine] serves calls: it runs the middleware, checks the scopes and finds the handler of the method. [Inflight]
+// keeps the calls of one peer. A [Protocol] represents the client by the rules of its era. Package outbound is the
+// other direction.
 //
 // # The path of a request
 //

@@ -1,5 +1,5 @@
-// Package storecheck has the limits of every implementation of package store and checks the arguments of its
-// operations. The errors wrap [ErrInvalidArgument], or [ErrFull], which package store exports.
+// Package storecheck checks the arguments of store operations against limits that hold for every implementation of
+// package store. The errors wrap [ErrInvalidArgument] or [ErrFull], which package store exports.
 package storecheck
 
 import (

@@ -1,4 +1,4 @@
-// Package syncbuffer has a buffer for tests that read output while other goroutines write it. Only tests import it.
+// Package syncbuffer provides a buffer that tests can read while other goroutines write to it. Only tests import it.
 package syncbuffer
 
 import (

@@ -1,5 +1,5 @@
-// Package wiretest has the clients that tests write message by message, to send what package client would not: over
-// HTTP, with a reader of event streams, and over byte streams. Only tests import it.
+// Package wiretest contains clients over HTTP and byte streams that send what a test writes, message by message,
+// including what package client would never send. Only tests import it.
 package wiretest
 
 import (

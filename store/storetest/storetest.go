@@ -8,8 +8,8 @@
 //	}
 //
 // The contract is a table: each case is a name and the steps that it takes. A store for several replicas should run it
-// on a value that spreads the operations over several of them. The contract has few concurrent callers; the tests of
-// store/redisstore also check that the histories of concurrent callers are linearizable.
+// on a value that spreads the operations over several of them. The contract uses few concurrent callers; the tests of
+// store/redisstore also check that histories of concurrent callers are linearizable.
 //
 // An implementation whose clock the test controls should implement [Clock]. Expiry is then tested without waiting;
 // otherwise the tests sleep for a few seconds in all.

@@ -1,6 +1,5 @@
-// Package issuer has what the verifiers of access tokens share: a client that fetches JSON
-// documents from authorization servers, and the claims of tokens and of introspection
-// responses.
+// Package issuer contains the shared parts of the verifiers of access tokens: a client that fetches JSON documents from
+// authorization servers, and the claims of tokens and introspection responses.
 package issuer
 
 import (

@@ -1,5 +1,5 @@
-// Package secrets removes the secret values of an exchange with an authorization server from the texts of its response.
-// A server can repeat the values that it has received, in errors for example.
+// Package secrets removes the secrets of a request to an authorization server from the response, because a server can
+// repeat what it received, for example in errors.
 package secrets
 
 import (

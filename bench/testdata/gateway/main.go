@@ -1,6 +1,6 @@
 // Gateway serves an MCP server at another address: as a gateway, or as a reverse proxy that does not read the messages.
-// Its arguments are "gateway" or "proxy" and the URL of the server. It writes its address to standard output, and the
-// CPU time that it has used, in nanoseconds, for each line of standard input. It runs on Unix.
+// Its arguments are "gateway" or "proxy" and the URL of the server. It writes its address to standard output and then,
+// for each line of standard input, the CPU time used so far in nanoseconds. It runs on Unix.
 //
 // With the arguments "stdio" and a program, it serves standard input and output as a gateway to the program.
 package main

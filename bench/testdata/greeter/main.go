@@ -1,4 +1,4 @@
-// Greeter serves an MCP server with one tool over standard input and output, without a limit of the rate of calls.
+// Greeter serves an MCP server with one tool over standard input and output, without a rate limit.
 package main
 
 import (

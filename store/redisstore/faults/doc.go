@@ -1,4 +1,4 @@
-// Package faults has tests with real processes that fail: three replicas of a server, one Redis server, and a proxy
+// Package faults runs tests with real processes that fail: three replicas of a server, one Redis server, and a proxy
 // that sends every request to the next replica. Its own test program is the replica. The tests need the programs that
 // scripts/tools installs, so they have the build tag "integration". make faults runs them.
 //

@@ -1,5 +1,5 @@
-// Package webpage has what the pages of logins share: their headers, their form, and the cookies that tell browsers
-// apart.
+// Package webpage contains the shared parts of login pages: their headers, their form, and the cookies that tell
+// browsers apart.
 package webpage
 
 import (

@@ -1,4 +1,4 @@
-// Package check has the commands that check servers: doctor and test.
+// Package check implements the commands that check servers: doctor and test.
 package check
 
 import (

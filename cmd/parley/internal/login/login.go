@@ -1,4 +1,4 @@
-// Package login has the commands login, logout and whoami.
+// Package login implements the commands login, logout and whoami.
 package login
 
 import (

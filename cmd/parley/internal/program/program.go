@@ -1,5 +1,5 @@
-// Package program has what all commands of parley share: the version, the checks of arguments, the help, the signals
-// that end the program, and the log for the user.
+// Package program contains what all commands of parley share: the version, the checks of arguments, the help, the
+// signals that end the program, and the log for the user.
 package program
 
 import (

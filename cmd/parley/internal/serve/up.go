@@ -1,4 +1,4 @@
-// Package serve has the commands that serve: up, serve, bridge, lock, key and ready.
+// Package serve implements the commands that serve: up, serve, bridge, lock, key and ready.
 package serve
 
 import (

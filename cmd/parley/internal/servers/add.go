@@ -1,4 +1,4 @@
-// Package servers has the commands for the configuration files: add, rm, import, install, registry and config.
+// Package servers implements the commands for configuration files: add, rm, import, install, registry and config.
 package servers
 
 import (

@@ -1,4 +1,4 @@
-// Package traffic has the commands that write and use recordings: tap and mock.
+// Package traffic implements the commands that write and use recordings: tap and mock.
 package traffic
 
 import (

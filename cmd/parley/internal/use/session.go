@@ -1,4 +1,4 @@
-// Package use has the commands that use a server: ls, search, call, read, prompt, complete, watch, ping, task
+// Package use implements the commands that use a server: ls, search, call, read, prompt, complete, watch, ping, task
 // and shell.
 package use
 

@@ -1,4 +1,4 @@
-// Package jsondiff compares JSON values, member by member and element by element.
+// Package jsondiff compares JSON values, key by key and element by element.
 package jsondiff
 
 import (

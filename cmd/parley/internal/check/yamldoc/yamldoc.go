@@ -1,4 +1,4 @@
-// Package yamldoc reads YAML files as JSON, and knows the line and column of each value.
+// Package yamldoc reads YAML files as JSON, and keeps the line and column of each value.
 package yamldoc
 
 import (

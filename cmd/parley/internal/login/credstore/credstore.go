@@ -1,9 +1,9 @@
 // Package credstore stores the logins of the user in one encrypted file in the directory of the program. The key is in
 // the system's keyring. If there is no keyring, the key is in a file in the same directory.
 //
-// The keyring does not contain the tokens themselves, because keyrings limit the size of a
-// secret (2560 bytes on Windows, which many tokens exceed), cannot list their secrets, and
-// have no lock with which one process can refresh a token for all.
+// The keyring does not contain the tokens themselves, because keyrings limit the size of a secret (2560 bytes on
+// Windows, which many tokens exceed), cannot list their secrets, and offer no lock with which one process could refresh
+// a token for all.
 //
 // If the key is in the keyring, the file alone reveals nothing. A key file protects copies of the tokens file only; it
 // does not protect the logins from a program that can read both files. Both files are readable by the user only.

@@ -1,5 +1,5 @@
-// Package dialing connects commands to the server that TARGET names: a URL, a server of the configuration
-// files, or a command. It has the flags of these commands.
+// Package dialing connects commands to the server that TARGET names: a URL, a server of the configuration files, or a
+// command. It defines the flags for that.
 package dialing
 
 import (

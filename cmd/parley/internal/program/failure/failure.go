@@ -1,4 +1,4 @@
-// Package failure explains the errors of commands to the user, and gives them their exit codes.
+// Package failure explains errors to the user, and decides the exit code of a command.
 package failure
 
 import (

@@ -1,5 +1,4 @@
-// Package secretname decides by their names which values are secret: fields of messages, settings of servers, and
-// headers.
+// Package secretname recognizes secrets by their names: fields of messages, settings of servers, and headers.
 package secretname
 
 import (

@@ -1,6 +1,6 @@
-// Package dirwatch reports changes of files: of those in a directory tree, and of single files. It looks at them twice
-// a second. That works on every file system, also behind symbolic links that lead elsewhere later, and needs none of
-// the watches of which each user has a limited number.
+// Package dirwatch reports changes of single files, and of files in a directory tree. It polls twice a second, which
+// works on every file system, even behind symbolic links that change, and needs no watches, whose number is limited for
+// each user.
 package dirwatch
 
 import (

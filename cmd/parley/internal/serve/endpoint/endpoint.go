@@ -1,5 +1,5 @@
-// Package endpoint serves a server over HTTP or over standard input and output, for every command that serves. It has
-// the flags for the address, authorization, the store, the health checks and the log.
+// Package endpoint serves a server over HTTP or over standard input and output, for every command that serves. It
+// defines the flags for the address, authorization, the store, health checks and the log.
 package endpoint
 
 import (

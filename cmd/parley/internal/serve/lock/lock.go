@@ -1,6 +1,6 @@
 // Package lock keeps the definitions of servers that the user has accepted, in a file: tools, prompts, resources,
-// resource templates, skills and instructions. The file is JSON with sorted members, so that a version control system
-// shows changes well.
+// resource templates, skills and instructions. The file is JSON with sorted keys, so that version control shows clear
+// diffs.
 package lock
 
 import (

@@ -1,11 +1,11 @@
 // Package confine starts the program of a server with restrictions that the kernel enforces: which files it can read
-// and write, whether it can use the network, and how much memory, how many processes and how many open files it can
-// have. On Linux it uses Landlock, a seccomp filter and resource limits. No other system is supported.
+// and write, whether it can use the network, and how much memory and how many processes and open files it can use. On
+// Linux it uses Landlock, a seccomp filter and resource limits. No other system is supported.
 //
-// The restrictions apply to a process from the moment that it asks for them, and to everything that it starts
-// afterwards. So there is a small step between parley and the program: parley runs itself with the arguments that
-// [Rules.Wrap] returns, that process calls [Main], restricts itself and becomes the program by execve. The process ID,
-// the standard streams and the signals stay the same, and whoever starts the program need not know about the step.
+// A process can only restrict itself and what it starts afterwards. Therefore parley first runs itself, with the
+// arguments that [Rules.Wrap] returns; that process calls [Main], restricts itself, and becomes the program by execve.
+// The process ID, the standard streams and the signals stay the same, and whoever starts the program need not know
+// about the step.
 package confine
 
 import (

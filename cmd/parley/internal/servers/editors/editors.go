@@ -1,5 +1,5 @@
-// Package editors knows where editors and other clients have their configuration files, and which form their entries of
-// MCP servers have.
+// Package editors knows where editors and other clients keep their configuration files, and how their entries for MCP
+// servers look.
 package editors
 
 import (

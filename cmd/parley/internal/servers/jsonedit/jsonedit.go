@@ -1,4 +1,4 @@
-// Package jsonedit changes members of JSON files, and tables of TOML files, and keeps the comments, the order and the
+// Package jsonedit changes keys in JSON files, and tables in TOML files, without touching the comments, order and
 // layout of everything else.
 package jsonedit
 

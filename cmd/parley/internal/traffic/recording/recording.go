@@ -1,6 +1,6 @@
 // Package recording writes and reads recordings of MCP traffic. A recording is a file of JSON lines: a [Header], then
-// one [Event] per line, in the order of their times. Programs that read recordings ignore unknown fields and reject a
-// higher version of the format than they know.
+// one [Event] per line, in the order of their times. Programs that read recordings ignore unknown fields, and reject
+// versions of the format that are newer than they know.
 package recording
 
 import (

@@ -1,5 +1,5 @@
-// Package listing has the servers that a user can name, what a server lists, and the names of it that shells complete,
-// which it keeps so that completion need not connect.
+// Package listing knows which servers a user can name, and what they list. It caches the names for shell completion,
+// which need not connect then.
 package listing
 
 import (

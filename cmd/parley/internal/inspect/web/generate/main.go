@@ -1,4 +1,4 @@
-// Command generate bundles the page of parley inspect. It needs no Node, but the packages that scripts/tools installs.
+// Command generate bundles the page of parley inspect. It needs the packages that scripts/tools installs, but not Node.
 // It writes the files, compressed with gzip, to the directory dist of the package inspect, or to the directory of -out.
 package main
 
