@@ -167,7 +167,7 @@ func TestErrorsAndHelpDoNotQueryTheTerminal(t *testing.T) {
 		{"ls --nonsense", "parley: unknown flag"},
 		{"--help", "Examples:"},
 		{"help call", "Usage:"},
-		{"--version", "MCP 2024-11-05"},
+		{"--version", "2024-11-05"},
 	} {
 		cmd := exec.Command(program, strings.Fields(c.args)...)
 		cmd.Env = terminalEnv(t.TempDir())
