@@ -3,8 +3,8 @@ package call
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -46,10 +46,26 @@ type Handler func(ctx context.Context, c *Call) (result any, err error)
 // reason, return a *mcp.CallToolResult with IsError.
 type Middleware func(next Handler) Handler
 
-// Call describes one request: a request or notification that a server handles, or a request
-// that a client is about to send. It is read-only except for [Call.SetMeta]. A Call is never
-// reused, so it may be kept. Its methods are safe for concurrent use, except for SetMeta.
-type Call struct{ d Description }
+// Call describes one request or notification that a server handles, or that a client is about to send. Middleware can
+// change it with [Call.SetParams], [Call.SetMeta] and [Call.OnNotification] before it calls next. A Call is never
+// reused, so it may be kept. Its methods are safe for concurrent use, except for these three.
+type Call struct {
+	method    string
+	id        jsonrpc.ID
+	params    *jsonrpc.Members
+	revision  mcp.Revision
+	peer      Peer
+	principal principal.Principal
+	source    string
+	changes   *changes // nil until the first; a client has it from the beginning
+}
+
+// changes are what middleware changes of a call.
+type changes struct {
+	added   mcp.Meta         // Description.Added
+	sent    *jsonrpc.Members // the params before; nil if they are the same
+	filters []func(*Notification) bool
+}
 
 // Description contains the values that the methods of a [Call] return.
 type Description struct {
@@ -85,7 +101,11 @@ func New(d Description) *Call {
 	if d.Peer.Capabilities == nil {
 		d.Peer.Capabilities = &noCapabilities
 	}
-	return &Call{d: d}
+	c := &Call{d.Method, d.ID, d.Params, d.Revision, d.Peer, d.Principal, d.Source, nil}
+	if d.Added != nil {
+		c.changes = &changes{added: d.Added}
+	}
+	return c
 }
 
 var (
@@ -102,26 +122,26 @@ func From(ctx context.Context) *Call {
 
 // Method returns the method of the request, such as "tools/call". On a server it can be any
 // text that a client sends, of any length.
-func (c *Call) Method() string { return c.d.Method }
+func (c *Call) Method() string { return c.method }
 
 // ID returns the id of the request. It is zero for a notification. On a client it is zero, too,
 // because the id is assigned when the request is sent.
-func (c *Call) ID() jsonrpc.ID { return c.d.ID }
+func (c *Call) ID() jsonrpc.ID { return c.id }
 
 // Params returns the params object. It is never nil. The bytes must not be modified. [ParamsOf] decodes them.
-func (c *Call) Params() *jsonrpc.Members { return c.d.Params }
+func (c *Call) Params() *jsonrpc.Members { return c.params }
 
 // ParamsOf returns the params of a call as a value of one of the types of package mcp, such as mcp.CallToolParams for
 // tools/call. It returns a *jsonrpc.Error with the code jsonrpc.CodeInvalidParams if they do not fit: middleware can
 // return it to the client. The value must not be modified.
 func ParamsOf[P any](c *Call) (*P, error) {
 	params := new(P)
-	raw := c.d.Params.Raw()
+	raw := c.params.Raw()
 	if raw == nil {
 		raw = json.RawMessage("{}")
 	}
 	if err := jsonv2.Unmarshal(raw, params); err != nil {
-		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%.128s: cannot decode the params as %T: %v", c.d.Method,
+		return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%.128s: cannot decode the params as %T: %v", c.method,
 			*params, err)
 	}
 	return params, nil
@@ -130,7 +150,7 @@ func ParamsOf[P any](c *Call) (*P, error) {
 // Name returns the tool, prompt or resource URI that the params name, or "".
 func (c *Call) Name() string {
 	for _, member := range [...]string{"name", "uri"} {
-		if raw, ok := c.d.Params.Get(member); ok {
+		if raw, ok := c.params.Get(member); ok {
 			return jsonrpc.Unquote(raw)
 		}
 	}
@@ -140,55 +160,108 @@ func (c *Call) Name() string {
 // Meta returns the raw value of a key in the request's _meta object, or nil if there is none. The bytes must not be
 // modified.
 func (c *Call) Meta(key string) json.RawMessage {
-	if meta, ok := c.d.Params.Get("_meta"); ok && meta[0] == '{' {
+	if meta, ok := c.params.Get("_meta"); ok && meta[0] == '{' {
 		if value, ok := jsonrpc.Get(meta, key); ok {
 			return value
 		}
 	}
-	return c.d.Added[key]
+	if c.changes != nil {
+		return c.changes.added[key]
+	}
+	return nil
 }
 
 // Revision returns the revision of the protocol that the request uses.
-func (c *Call) Revision() mcp.Revision { return c.d.Revision }
+func (c *Call) Revision() mcp.Revision { return c.revision }
 
 // Peer returns the description of the client that sent the request. On a client its fields are
 // empty.
-func (c *Call) Peer() Peer { return c.d.Peer }
+func (c *Call) Peer() Peer { return c.peer }
 
 // Principal returns the authenticated caller. It is principal.Anonymous without authentication.
-func (c *Call) Principal() principal.Principal { return c.d.Principal }
+func (c *Call) Principal() principal.Principal { return c.principal }
 
 // Source returns the id of the session or the network address that a request comes from, or "" if neither is known.
 // Limits use it to tell unauthenticated callers apart. A session id is a secret, so do not log it.
-func (c *Call) Source() string { return c.d.Source }
+func (c *Call) Source() string { return c.source }
 
 // Extension returns the settings with which the client has declared an extension, a JSON
 // object, and false if the client has not declared it. Clients of 2026-07-28 declare extensions
 // with each request. In a session they are experimental capabilities of the handshake.
 func (c *Call) Extension(id string) (settings json.RawMessage, ok bool) {
-	declared := c.d.Peer.Capabilities
+	declared := c.peer.Capabilities
 	settings, ok = declared.Extensions[id]
-	if !ok && !c.d.Revision.Modern() {
+	if !ok && !c.revision.Modern() {
 		settings, ok = declared.Experimental[id]
 	}
 	return settings, ok && len(settings) > 0 && settings[0] == '{'
 }
 
-// errNotOutgoing is the error of SetMeta on a server.
-var errNotOutgoing = errors.New("cannot set _meta of a request that a server handles: use SetMeta in the middleware " +
-	"of a client")
+// SetParams replaces the params. They must encode to a JSON object without _meta, which stays as it is. The middleware
+// inside and the handler see the new params. A server checks them as it checks those of clients: whether the tool
+// exists, for instance, and whether the caller may use it.
+func (c *Call) SetParams(params any) error {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return fmt.Errorf("cannot encode the params of %.128s: %w", c.method, err)
+	}
+	if raw[0] != '{' {
+		return fmt.Errorf("the params of %.128s must encode to a JSON object, not %.20s", c.method, raw)
+	}
+	if _, ok := jsonrpc.Get(raw, metaName); ok {
+		return fmt.Errorf("the params of %.128s must not contain _meta: use SetMeta", c.method)
+	}
+	if meta, ok := c.params.Get(metaName); ok {
+		raw = withMember(raw, metaName, meta)
+	}
+	c.replace(raw)
+	return nil
+}
 
-// SetMeta adds an entry to the _meta object of a request that a client is about to send. If the caller of the client
-// has set the same key, the caller's value is sent instead, unless the key is trace context. Middleware calls SetMeta
-// before it calls next.
+// replace replaces the params, including _meta.
+func (c *Call) replace(params []byte) {
+	if change := c.change(); change.sent == nil {
+		change.sent = c.params
+	}
+	c.params = jsonrpc.MembersOf(params)
+}
+
+func (c *Call) change() *changes {
+	if c.changes == nil {
+		c.changes = new(changes)
+	}
+	return c.changes
+}
+
+// ParamsBefore returns the params before the first [Call.SetParams] or [Call.SetMeta] of a server's middleware: those
+// that the client has sent.
+func (c *Call) ParamsBefore() *jsonrpc.Members {
+	if c.changes != nil && c.changes.sent != nil {
+		return c.changes.sent
+	}
+	return c.params
+}
+
+const metaName = "_meta"
+
+// withMember returns a JSON object with a member added at its end.
+func withMember(object []byte, name string, value []byte) []byte {
+	object = slices.Clone(object[:len(object)-1])
+	if len(object) > 1 {
+		object = append(object, ',')
+	}
+	object = append(jsonrpc.AppendString(object, name), ':')
+	return append(append(object, value...), '}')
+}
+
+// SetMeta sets an entry of the _meta object: of the request that a client is about to send, or on a server of the one
+// that the middleware inside and the handler see. If the caller of the client has set the same key, the caller's value
+// is sent instead, unless the key is trace context. Middleware calls SetMeta before it calls next.
 //
 // The key must satisfy [mcp.CheckMetaKey] and must not be reserved by the protocol; the keys of
-// trace context are allowed. SetMeta returns an error for another key, for a value that has no
-// JSON encoding, and on a server. It is not safe for concurrent use.
+// trace context are allowed. SetMeta returns an error for another key, and for a value that has no
+// JSON encoding. It is not safe for concurrent use.
 func (c *Call) SetMeta(key string, value any) error {
-	if c.d.Added == nil {
-		return errNotOutgoing
-	}
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("cannot encode _meta %q: %w", key, err)
@@ -196,6 +269,49 @@ func (c *Call) SetMeta(key string, value any) error {
 	if err := mcp.CheckMeta(key, raw); err != nil {
 		return err
 	}
-	c.d.Added[key] = raw
+	if c.isOutgoing() {
+		c.changes.added[key] = raw
+		return nil
+	}
+	params, meta := []byte("{}"), []byte("{}")
+	if c.params.Len() > 0 {
+		params = c.params.Raw()
+	}
+	if old, ok := c.params.Get(metaName); ok && old[0] == '{' {
+		meta = old
+	}
+	meta = withMember(jsonrpc.Without(meta, key), key, raw)
+	c.replace(withMember(jsonrpc.Without(params, metaName), metaName, meta))
 	return nil
+}
+
+// isOutgoing reports whether a client is about to send the request.
+func (c *Call) isOutgoing() bool { return c.changes != nil && c.changes.added != nil }
+
+// Notification is a notification that belongs to a call: its progress and log messages, what its handler sends with
+// server.Notify, and the changes that a subscription reports (2026-07-28, subscriptions/listen).
+type Notification struct {
+	Method string
+	Params json.RawMessage // a JSON object, which may have _meta, or nil
+}
+
+// OnNotification makes deliver see each notification that belongs to the call, before a server sends it, or before the
+// functions of the Dialer receive it on a client. It may change Params, to a JSON object or nil; the bytes must not be
+// modified. If it returns false, the notification is dropped.
+//
+// Middleware calls OnNotification before it calls next. The innermost middleware sees a notification first. The
+// function is called in the order of the notifications, and must not block. On a client it runs in the goroutine that
+// receives, and sees what the protocol assigns to a call: all of the above, except that log messages and notifications
+// of extensions on a byte stream do not name their call.
+func (c *Call) OnNotification(deliver func(n *Notification) bool) {
+	change := c.change()
+	change.filters = append(change.filters, deliver)
+}
+
+// Filters returns the functions of [Call.OnNotification], for tests of middleware.
+func (c *Call) Filters() []func(n *Notification) (deliver bool) {
+	if c.changes == nil {
+		return nil
+	}
+	return c.changes.filters
 }

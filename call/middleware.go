@@ -121,7 +121,7 @@ func RetryRequests(r Retry) Middleware {
 	}
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) (any, error) {
-			if c.d.Added == nil || !r.isSafe(c) {
+			if !c.isOutgoing() || !r.isSafe(c) {
 				return next(ctx, c)
 			}
 			wait := min(r.Wait, maxRetryWait)

@@ -45,6 +45,9 @@ func newClient(dialer *Dialer, target Target) *Client {
 	c := &Client{dialer: dialer, target: target, turn: make(chan struct{}, 1), open: make(map[*link]struct{})}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.cache = newResultCache(dialer, target)
+	if dialer.sending != nil {
+		dialer.sending.Mirror = c.mirror
+	}
 	return c
 }
 

@@ -104,9 +104,10 @@ type Dialer struct {
 	KeepAlive time.Duration
 
 	// Middleware wraps every request to a server, including those that the client makes by itself, for instance to
-	// discover the server. The first one is the outermost. It runs once for a request, including the input requests
-	// that the client answers and the retry that follows, and again if the request is repeated after a lost connection.
-	// A panic in it ends the request with an error.
+	// discover the server, and the notifications of [Client.NotifyExtension] and [Client.NotifyRootsChanged]. The first
+	// one is the outermost. It runs once for a request, including the input requests that the client answers and the
+	// retry that follows, and again if the request is repeated after a lost connection. A panic in it ends the request
+	// with an error.
 	//
 	// The result of a tool call that the server runs as a task is an *mcp.CreateTaskResult or, in
 	// 2025-11-25, an *mcp.LegacyCreateTaskResult. The requests about the task pass through the
@@ -181,7 +182,7 @@ func (d *Dialer) Dial(ctx context.Context, target Target) (*Client, error) {
 		return nil, settings.dialError(target, at(StageTarget, fmt.Errorf(
 			"%w: Dialer.Revision must be one of %q, not %q", call.ErrRevision, mcp.Revisions(), string(r))))
 	}
-	if err := checkExtensions(d.Extensions); err != nil {
+	if err := checkExtensions(d.Extensions, d.capabilities); err != nil {
 		return nil, settings.dialError(target, at(StageTarget, err))
 	}
 	c := newClient(settings.contained(), target)

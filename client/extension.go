@@ -25,6 +25,9 @@ type Extension struct {
 	ID string
 	// Settings are declared to servers. They must encode to a JSON object; nil means {}.
 	Settings any
+	// Requires, if set, reports what the extension lacks on the client, which declares these capabilities: a part of
+	// the protocol, such as sampling, or another extension. With an error, [Dialer.Dial] fails.
+	Requires func(have mcp.ClientCapabilities) error
 	// ResultTypes are result types that the extension adds to those of the protocol, such as
 	// mcp.ResultTypeTask. Middleware and [Client.CallExtension] receive results of these
 	// types. Other methods return an error for one that middleware has not replaced.
@@ -50,8 +53,9 @@ func (e *Extension) settings() (json.RawMessage, error) {
 	return raw, nil
 }
 
-// checkExtensions returns an error for the first extension that cannot be declared.
-func checkExtensions(all []Extension) error {
+// checkExtensions returns an error for the first extension that cannot be declared, or that lacks something on a client
+// with these capabilities.
+func checkExtensions(all []Extension, capabilities func() mcp.ClientCapabilities) error {
 	methods := make(map[string]bool)
 	for i := range all {
 		e := &all[i]
@@ -60,6 +64,13 @@ func checkExtensions(all []Extension) error {
 		}
 		if slices.ContainsFunc(all[:i], func(other Extension) bool { return other.ID == e.ID }) {
 			return fmt.Errorf("Dialer.Extensions: duplicate extension %q", e.ID)
+		}
+	}
+	for i := range all {
+		if e := &all[i]; e.Requires != nil {
+			if err := e.Requires(capabilities()); err != nil {
+				return fmt.Errorf("Dialer.Extensions: %q lacks what it requires: %w", e.ID, err)
+			}
 		}
 	}
 	return nil
@@ -128,6 +139,20 @@ func (s ServerDetails) Extension(id string) (settings json.RawMessage, ok bool) 
 	return settings, ok && len(settings) > 0 && settings[0] == '{'
 }
 
+// CallExtension sends a request of an extension, as [Client.CallExtension] does, and decodes its result into Out.
+func CallExtension[Out any](ctx context.Context, c *Client, method string, params any,
+	options ...CallOption) (Out, error) {
+	var out Out
+	raw, err := c.CallExtension(ctx, method, params, options...)
+	if err != nil {
+		return out, err
+	}
+	if err := schema.Decode(raw, &out); err != nil {
+		return out, fmt.Errorf("%s: cannot decode the result as %T: %w", method, out, err)
+	}
+	return out, nil
+}
+
 // CallExtension sends a request of an extension and returns its result, a JSON object. params is a value that encodes
 // to a JSON object without _meta, or nil for none; use [WithMeta] for entries of _meta. A method of the protocol itself
 // is an error. The time-out is Timeouts.Tool.
@@ -180,7 +205,16 @@ func (c *Client) NotifyExtension(ctx context.Context, method string, params any)
 	if !revision.LeavesToExtensions(method, l.revision) {
 		return fmt.Errorf("%s: %w, but of the protocol in %s", method, errNotExtension, l.revision)
 	}
-	if err := l.notify(ctx, method, raw); err != nil {
+	return c.notify(ctx, l, method, raw)
+}
+
+// notify sends a notification through the middleware.
+func (c *Client) notify(ctx context.Context, l *link, method string, params []byte) error {
+	_, err := c.dialer.sending.Do(ctx, l.revision, &outbound.Request{Method: method, Params: params},
+		func(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
+			return json.RawMessage("{}"), l.notify(ctx, req)
+		})
+	if err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
 	return nil

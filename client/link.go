@@ -24,7 +24,7 @@ type link struct {
 	call     func(ctx context.Context, req *outbound.Request) (json.RawMessage, error)
 	// answers input requests of tasks; nil in older revisions
 	answer   func(context.Context, mcp.InputRequests) (map[string]json.RawMessage, error)
-	notify   func(ctx context.Context, method string, params []byte) error
+	notify   func(context.Context, *outbound.Request) error
 	failed   func() error          // why the connection has failed, or nil
 	received func() uint64         // the number of messages received
 	fail     func(error)           // ends the connection with an error
@@ -62,7 +62,7 @@ func modernLink(era *modern.Client, closeAll func() error) *link {
 		},
 		call:     era.Call,
 		answer:   era.Answer,
-		notify:   era.NotifyExtension,
+		notify:   era.NotifyAs,
 		failed:   era.Failed,
 		received: era.Received,
 		fail:     era.Lost,
@@ -90,7 +90,7 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		server: ServerDetails{Info: found.ServerInfo, Capabilities: found.Capabilities,
 			Instructions: found.Instructions},
 		call:     era.Call,
-		notify:   era.Notify,
+		notify:   era.NotifyAs,
 		failed:   era.Failed,
 		received: era.Received,
 		fail:     era.Lost,

@@ -189,8 +189,5 @@ func (c *Client) NotifyRootsChanged(ctx context.Context) error {
 	if l.revision.Modern() || c.dialer.Roots == nil {
 		return nil
 	}
-	if err := l.notify(ctx, mcp.NotificationRootsListChanged, nil); err != nil {
-		return fmt.Errorf("%s: %w", mcp.NotificationRootsListChanged, err)
-	}
-	return nil
+	return c.notify(ctx, l, mcp.NotificationRootsListChanged, nil)
 }

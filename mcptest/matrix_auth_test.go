@@ -236,6 +236,28 @@ func TestMiddlewareSeesCallsWithMissingScopes(t *testing.T) {
 	})
 }
 
+// A tool that middleware names needs its own scopes, also where the transport has authorized the tool of the client.
+func TestScopesAreThoseOfTheToolThatMiddlewareNames(t *testing.T) {
+	renaming := func() *server.Server {
+		s := guarded()
+		s.Middleware = []call.Middleware{before(func(c *call.Call) error {
+			if c.Name() != "look" {
+				return nil
+			}
+			return c.SetParams(map[string]string{"name": "erase"})
+		})}
+		return s
+	}
+	guardedEverywhere(t, renaming, func(t *testing.T, r mcp.Revision, w *realm) {
+		ada := &person{realm: w, browser: logintest.Browser{User: "ada"}}
+		c := w.mustDial(t, r, ada.program())
+		wantWho(t, c, "change", "ada")
+		ada.browser.Deny = true
+		text, err := client.CallTool[string](t.Context(), c, "look", nil)
+		must.CheckThat(t, err != nil, "erase without its scope returned %q", text)
+	})
+}
+
 // Rule O13: a token that expires during a session is refreshed without a login.
 func TestExpiredTokenIsRefreshedDuringSession(t *testing.T) {
 	guardedEverywhere(t, guarded, func(t *testing.T, r mcp.Revision, w *realm) {

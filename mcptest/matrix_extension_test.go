@@ -286,3 +286,67 @@ func TestParkedCallBecomesATask(t *testing.T) {
 		}
 	}
 }
+
+// An extension says what it requires of the server: a part of the protocol, or another extension, in any order.
+func TestExtensionsRequireWhatTheServerHas(t *testing.T) {
+	const search = "com.example/search"
+	needs := func(have mcp.ServerCapabilities) error {
+		if _, ok := have.Extensions[jobs]; !ok || have.Tools == nil {
+			return errors.New("tools and " + jobs)
+		}
+		return nil
+	}
+	find := server.ExtensionRequest(func(_ context.Context, in job) (job, error) { return job{"found " + in.Name}, nil })
+	newServer := func() *server.Server {
+		s := &server.Server{Name: "s"}
+		server.AddExtension(s, server.Extension{ID: search, AnyClient: true, Requires: needs,
+			Requests: map[string]func(context.Context, json.RawMessage) (any, error){"search/find": find}})
+		return s
+	}
+	for missing, add := range map[string]func(*server.Server){
+		"nothing of it": func(*server.Server) {},
+		"the extension": func(s *server.Server) { server.AddTool(s, mcp.Tool{Name: "t"}, nothing) },
+		"the tools":     func(s *server.Server) { server.AddExtension(s, server.Extension{ID: jobs}) },
+	} {
+		s := newServer()
+		add(s)
+		must.CheckFails(t, s.Check(), `extension "com.example/search" lacks what it requires: tools and com.example/jobs`,
+			missing)
+	}
+	complete := func() *server.Server {
+		s := newServer()
+		server.AddExtension(s, server.Extension{ID: jobs})
+		server.AddTool(s, mcp.Tool{Name: "t"}, nothing)
+		return s
+	}
+	mcptest.Everywhere(t, complete, func(t *testing.T, c *client.Client) {
+		got := must.Get(client.CallExtension[job](t.Context(), c, "search/find", job{"x"}))(t)
+		must.CheckEqual(t, got.Name, "found x")
+		err := must.Err(client.CallExtension[job](t.Context(), c, "search/find", map[string]int{"name": 1}))
+		must.CheckFails(t, err, "cannot decode the params")
+		must.CheckFails(t, must.Err(client.CallExtension[int](t.Context(), c, "search/find", job{"x"})),
+			"cannot decode the result as int")
+	})
+	s := complete()
+	c := mcptest.Dial(t, s)
+	s.RemoveExtension(jobs)
+	err := must.Err(client.CallExtension[job](t.Context(), c, "search/find", job{"x"}))
+	reported, ok := errors.AsType[*jsonrpc.Error](err)
+	must.CheckThat(t, ok && reported.Code == jsonrpc.CodeInternalError, "got %v, want an internal error", err)
+}
+
+func nothing(context.Context, struct{}) (string, error) { return "", nil }
+
+// An extension says what it requires of the client.
+func TestExtensionsRequireWhatTheClientDeclares(t *testing.T) {
+	d := client.Dialer{Extensions: []client.Extension{{ID: jobs, Requires: func(have mcp.ClientCapabilities) error {
+		if have.Roots == nil {
+			return errors.New("roots")
+		}
+		return nil
+	}}}}
+	target := client.Command("must-not-start")
+	must.CheckFails(t, must.Err(d.Dial(t.Context(), target)), `"com.example/jobs" lacks what it requires: roots`)
+	d.Roots = func(context.Context) ([]mcp.Root, error) { return nil, nil }
+	must.CheckFails(t, must.Err(d.Dial(t.Context(), target)), "must-not-start")
+}

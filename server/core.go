@@ -57,6 +57,14 @@ func (s *Server) build() error {
 			return fmt.Errorf("server: Auth: %w", err)
 		}
 	}
+	if s.Catalogs != nil {
+		s.tools.offer()
+		s.prompts.offer()
+		s.resources.offer()
+	}
+	if err := s.extensions.check(s.capabilities()); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
 	c := &s.core
 	shared := s.Store != nil
 	plain := store.NewMemory() // for values that are encrypted already
@@ -74,11 +82,6 @@ func (s *Server) build() error {
 	c.engine.Store, c.engine.Auth, c.engine.Identity = stored, s.Auth, identity
 	s.followers.start(s)
 	s.attach(s)
-	if s.Catalogs != nil {
-		s.tools.offer()
-		s.prompts.offer()
-		s.resources.offer()
-	}
 	s.changes.OnSubscribersChanged(s.followers.changed)
 	c.lease.KV, c.lease.Shared, c.lease.Logger = plain, shared, logger
 	s.buildTasks(stored)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/parley-mcp/parley/call"
@@ -30,7 +31,13 @@ type Extension struct {
 	// AnyClient lets clients use the methods without declaring the extension, because it defines nothing that they
 	// would have to support.
 	AnyClient bool
-	// Requests are the handlers of the extension's requests, by method. A method must not
+	// Requires, if set, reports what the extension lacks on the server, which has these capabilities: a part of the
+	// protocol, such as resources, or another extension, by its ID or settings. With an error, [Server.Check] fails, so
+	// the server does not serve; a request that comes after a change, such as [Catalog.RemoveExtension], fails. It must
+	// be safe for concurrent use and must not modify the capabilities.
+	Requires func(have mcp.ServerCapabilities) error
+	// Requests are the handlers of the extension's requests, by method; [ExtensionRequest] makes one of a function with
+	// types. A method must not
 	// belong to the protocol. An official extension may use the methods that the protocol
 	// defines for it.
 	//
@@ -44,6 +51,19 @@ type Extension struct {
 	// begin with "notifications/". Params are as for Requests. The server does not read further messages from the same
 	// connection until the handler returns. A panic is logged.
 	Notifications map[string]func(ctx context.Context, params json.RawMessage)
+}
+
+// ExtensionRequest returns a handler for [Extension].Requests that decodes the params into In. Params that do not fit
+// are an error of the client, with the code jsonrpc.CodeInvalidParams. Out must encode to a JSON object.
+func ExtensionRequest[In, Out any](handle func(context.Context, In) (Out, error)) func(context.Context,
+	json.RawMessage) (any, error) {
+	return func(ctx context.Context, _ json.RawMessage) (any, error) {
+		in, err := call.ParamsOf[In](call.From(ctx))
+		if err != nil {
+			return nil, err
+		}
+		return handle(ctx, *in)
+	}
 }
 
 // AddExtension adds an extension. It panics if the ID is invalid or in use, or if a method belongs
@@ -74,8 +94,9 @@ func (c *Catalog) RemoveExtension(id string) bool { return c.extensions.remove(i
 // extensions are the extensions of a server. The maps are replaced when they change.
 type extensions struct {
 	mu       sync.RWMutex
-	settings map[string]json.RawMessage  // by ID
-	handlers map[string]extensionHandler // by method
+	settings map[string]json.RawMessage                    // by ID
+	requires map[string]func(mcp.ServerCapabilities) error // by ID
+	handlers map[string]extensionHandler                   // by method
 }
 
 // extensionHandler is the handler of a method of an extension.
@@ -145,7 +166,13 @@ func (x *extensions) add(e Extension) error {
 	all := map[string]json.RawMessage{e.ID: settings}
 	maps.Copy(all, x.settings)
 	maps.Copy(handlers, x.handlers)
-	x.settings, x.handlers = all, handlers
+	x.settings, x.handlers, x.requires = all, handlers, maps.Clone(x.requires)
+	if e.Requires != nil {
+		if x.requires == nil {
+			x.requires = make(map[string]func(mcp.ServerCapabilities) error)
+		}
+		x.requires[e.ID] = e.Requires
+	}
 	return nil
 }
 
@@ -156,8 +183,9 @@ func (x *extensions) remove(id string) bool {
 	if _, has := x.settings[id]; !has {
 		return false
 	}
-	x.settings, x.handlers = maps.Clone(x.settings), maps.Clone(x.handlers)
+	x.settings, x.handlers, x.requires = maps.Clone(x.settings), maps.Clone(x.handlers), maps.Clone(x.requires)
 	delete(x.settings, id)
+	delete(x.requires, id)
 	maps.DeleteFunc(x.handlers, func(_ string, h extensionHandler) bool { return h.id == id })
 	return true
 }
@@ -187,11 +215,44 @@ func ofExtension(e Extension, handle rpc.Handler) extensionHandler {
 	}}
 }
 
-// handler returns the handler of a method, or nil.
-func (x *extensions) handler(method string) rpc.Handler {
+// has reports whether a method belongs to an extension.
+func (x *extensions) has(method string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return x.handlers[method].serve
+	return x.handlers[method].serve != nil
+}
+
+// resolve returns the handler of a method, nil if it belongs to no extension, or an error if its extension lacks
+// something.
+func (x *extensions) resolve(method string, have func() mcp.ServerCapabilities) (rpc.Handler, error) {
+	x.mu.RLock()
+	h := x.handlers[method]
+	requires := x.requires[h.id]
+	x.mu.RUnlock()
+	if requires == nil {
+		return h.serve, nil
+	}
+	return h.serve, lacking(h.id, requires(have()))
+}
+
+// check returns an error for the extensions that lack something on a server with these capabilities.
+func (x *extensions) check(have mcp.ServerCapabilities) error {
+	x.mu.RLock()
+	requires := x.requires
+	x.mu.RUnlock()
+	var errs []error
+	for _, id := range slices.Sorted(maps.Keys(requires)) {
+		errs = append(errs, lacking(id, requires[id](have)))
+	}
+	return errors.Join(errs...)
+}
+
+// lacking returns the error of an extension for the error of its Requires, or nil.
+func lacking(id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("extension %q lacks what it requires: %w", id, err)
 }
 
 // declared returns the settings that clients receive. They are immutable.

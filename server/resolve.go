@@ -72,15 +72,15 @@ func newFeatures(s *Server) *features {
 
 // Handles implements rpc.Feature.
 func (f *features) Handles(method string) bool {
-	return f.methods[method] != nil || f.server.extensions.handler(method) != nil
+	return f.methods[method] != nil || f.server.extensions.has(method)
 }
 
 // Resolve implements rpc.Feature.
 func (f *features) Resolve(ctx context.Context, c *rpc.Call) (t rpc.Target, needs []string, err error) {
 	m := f.methods[c.Method()]
 	if m == nil || m.open {
-		if serve := f.server.extensions.handler(c.Method()); serve != nil {
-			return rpc.Target{Serve: serve}, nil, nil
+		if t.Serve, err = f.server.extensions.resolve(c.Method(), f.server.capabilities); t.Serve != nil {
+			return t, nil, err
 		}
 	}
 	if m == nil || m.offered != nil && !m.offered() {

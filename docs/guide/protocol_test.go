@@ -22,13 +22,21 @@ func describeClient(ctx context.Context, _ struct{}) (string, error) {
 	return fmt.Sprintf("this client of revision %s cannot show forms", c.Revision()), nil
 }
 
+type place struct {
+	City string `json:"city"`
+}
+
+type weather struct {
+	Forecast string `json:"forecast"`
+}
+
+func forecast(context.Context, place) (weather, error) { return weather{"rain"}, nil }
+
 func addForecast(s *server.Server) {
 	server.AddExtension(s, server.Extension{
 		ID: "com.example/weather",
 		Requests: map[string]func(ctx context.Context, params json.RawMessage) (any, error){
-			"com.example/forecast": func(_ context.Context, params json.RawMessage) (any, error) {
-				return map[string]string{"forecast": "rain"}, nil
-			},
+			"com.example/forecast": server.ExtensionRequest(forecast),
 		},
 	})
 }
@@ -37,10 +45,10 @@ func TestServerKnowsItsClient(t *testing.T) {
 	s := new(server.Server)
 	server.AddTool(s, mcp.Tool{Name: "client"}, describeClient)
 	addForecast(s)
-	weather := func(d *client.Dialer) { d.Extensions = []client.Extension{{ID: "com.example/weather"}} }
-	c := mcptest.Dial(t, s, mcptest.WithRevision(mcp.V20250618), weather)
+	declared := func(d *client.Dialer) { d.Extensions = []client.Extension{{ID: "com.example/weather"}} }
+	c := mcptest.Dial(t, s, mcptest.WithRevision(mcp.V20250618), declared)
 	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "client", nil))(t),
 		"this client of revision 2025-06-18 cannot show forms")
-	result := must.Get(c.CallExtension(t.Context(), "com.example/forecast", nil))(t)
-	must.CheckContains(t, string(result), "rain")
+	result := must.Get(client.CallExtension[weather](t.Context(), c, "com.example/forecast", place{"Oslo"}))(t)
+	must.CheckEqual(t, result.Forecast, "rain")
 }

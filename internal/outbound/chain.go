@@ -7,13 +7,19 @@ import (
 	"maps"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
 // Chain is the middleware of a client's requests. A nil Chain has no middleware. It is safe for concurrent use.
-type Chain struct{ handle call.Handler }
+type Chain struct {
+	// Mirror returns the parameters of a tool call that a transport may repeat, if middleware has replaced them.
+	Mirror func(tool string, params []byte) ([]rpc.MirroredParam, error)
+
+	handle call.Handler
+}
 
 // NewChain returns a chain of this middleware, the first outermost; nil for none.
 func NewChain(middleware ...call.Middleware) *Chain {
@@ -31,6 +37,7 @@ func NewChain(middleware ...call.Middleware) *Chain {
 type outgoing struct {
 	call    call.Call
 	added   mcp.Meta // by the middleware
+	chain   *Chain
 	request *Request
 	send    func(context.Context, *Request) (json.RawMessage, error)
 
@@ -40,23 +47,22 @@ type outgoing struct {
 
 type outgoingKey struct{}
 
-// Do passes req through the middleware to send and returns the result. The middleware sees a call in revision r with
-// its typed result. If the middleware returns another result, Do encodes that one.
+// Do passes req, which may be a notification, through the middleware to send, and returns the result. The middleware
+// sees a call in revision r with its typed result. If the middleware returns another result, Do encodes that one.
 func (c *Chain) Do(ctx context.Context, r mcp.Revision, req *Request,
 	send func(context.Context, *Request) (json.RawMessage, error)) (json.RawMessage, error) {
 	if c == nil {
 		return send(ctx, req)
 	}
-	added := make(mcp.Meta)
-	o := &outgoing{
-		added: added,
-		call: *call.New(call.Description{Method: req.Method, Params: jsonrpc.MembersOf(req.Params), Revision: r,
-			Added: added}),
-		request: req, send: send,
-	}
+	o := &outgoing{added: make(mcp.Meta), chain: c, request: req, send: send}
+	o.call = *call.New(call.Description{Method: req.Method, Params: jsonrpc.MembersOf(req.Params), Revision: r,
+		Added: o.added})
 	result, err := c.handle(context.WithValue(ctx, outgoingKey{}, o), &o.call)
 	if err != nil {
 		return nil, err
+	}
+	if result == nil && revision.IsNotification(req.Method) {
+		return nil, nil
 	}
 	if result == nil {
 		return nil, fmt.Errorf("%s: middleware must return a result or an error", req.Method)
@@ -84,6 +90,20 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 		return nil, rpc.ErrOtherCall
 	}
 	req := o.request
+	if changed := c.Params(); changed != c.ParamsBefore() {
+		replaced := *req
+		replaced.Params = changed.Raw()
+		target, _ := changed.Get(revision.NameMember(req.Method))
+		replaced.Name = jsonrpc.Unquote(target)
+		if req.Method == mcp.MethodCallTool {
+			var err error
+			if replaced.Mirror, err = o.chain.Mirror(replaced.Name, replaced.Params); err != nil {
+				return nil, err
+			}
+		}
+		req = &replaced
+	}
+	req.Call = c
 	if added := o.added; len(added) > 0 {
 		extended := *req
 		extended.Meta = maps.Clone(added)

@@ -182,8 +182,11 @@ func (o *Requests) encode(p *pending) []byte {
 		meta = req.ConnectionMeta
 	}
 	dst := make([]byte, 0, 128+len(req.Params)+len(meta))
-	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
-	dst = p.id.Append(dst)
+	dst = append(dst, `{"jsonrpc":"2.0"`...)
+	if !p.id.IsZero() {
+		dst = append(dst, `,"id":`...)
+		dst = p.id.Append(dst)
+	}
 	dst = append(dst, `,"method":`...)
 	dst = jsonrpc.AppendString(dst, req.Method)
 	hasMeta := len(meta) > 0 || req.OnProgress != nil || len(req.Meta) > 0

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/loglimit"
@@ -29,6 +30,8 @@ type Request struct {
 	Name string
 	// Mirror has the parameters that a transport may repeat.
 	Mirror []rpc.MirroredParam
+	// Call is what middleware sees of the request; nil without middleware. A Chain sets it.
+	Call *call.Call
 	// Meta has further members of _meta.
 	Meta map[string]json.RawMessage
 	// LogLevel is the level of the log messages that the sender wants; empty for that of its connection.

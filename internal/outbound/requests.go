@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/revision"
+	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -174,6 +175,11 @@ func (o *Requests) Notify(ctx context.Context, method string, params []byte) err
 	})
 }
 
+// NotifyAs sends a notification with the params and the metadata of a request.
+func (o *Requests) NotifyAs(ctx context.Context, req *Request) error {
+	return o.Wire.Send(ctx, &Outgoing{Message: o.encode(&pending{req: req}), Method: req.Method})
+}
+
 // begin makes p a request in flight.
 func (o *Requests) begin(p *pending) error {
 	o.mu.Lock()
@@ -318,6 +324,40 @@ func (o *Requests) Receive(m *jsonrpc.Message) bool {
 	return false
 }
 
+// Filter passes a notification through the middleware of the request that it belongs to, if the protocol says which one
+// that is, and reports whether to deliver it. Stream is as for OriginOf. Middleware may change m.
+func (o *Requests) Filter(stream jsonrpc.ID, m *jsonrpc.Message) (deliver bool) {
+	if m.Kind != jsonrpc.Notification {
+		return true
+	}
+	if m.Method == mcp.NotificationProgress {
+		stream, _, _ = ProgressOf(m)
+	} else if id, named := subscriptionOf(m); named {
+		stream = id
+	}
+	o.mu.Lock()
+	p := o.pending[stream]
+	o.mu.Unlock()
+	if p == nil || p.req.Call == nil || len(p.req.Call.Filters()) == 0 {
+		return true
+	}
+	if deliver, _ = rpc.Filter(p.req.Call.Filters(), m); !deliver {
+		o.received.Add(1)
+	}
+	return deliver
+}
+
+// subscriptionOf returns the id of the subscription that a notification names, and whether it names one. An id that
+// cannot be read is zero.
+func subscriptionOf(m *jsonrpc.Message) (id jsonrpc.ID, named bool) {
+	meta, _ := m.Params.Get("_meta")
+	raw, named := jsonrpc.Get(meta, mcp.MetaSubscriptionID)
+	if id.UnmarshalJSON(raw) != nil {
+		return jsonrpc.ID{}, named
+	}
+	return id, named
+}
+
 // ReceiveInvalid takes a message that is not valid. If it is a response, its request ends with
 // call.ErrInvalidResponse, and ReceiveInvalid reports true.
 func (o *Requests) ReceiveInvalid(m *jsonrpc.Message, err error) bool {
@@ -403,14 +443,9 @@ func (o *Requests) ReceiveSubscription(m *jsonrpc.Message) bool {
 		p.cancel(ErrSubscriptionEnded) // ends Send: over HTTP the server may keep the stream open
 		return true
 	}
-	meta, _ := m.Params.Get("_meta")
-	raw, ok := jsonrpc.Get(meta, mcp.MetaSubscriptionID)
-	if !ok {
+	id, named := subscriptionOf(m)
+	if !named {
 		return o.receiveUnidentified(m)
-	}
-	var id jsonrpc.ID
-	if id.UnmarshalJSON(raw) != nil {
-		return false
 	}
 	p := o.subscription(id)
 	if p != nil {

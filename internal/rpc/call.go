@@ -63,7 +63,7 @@ type Call struct {
 
 	mu       sync.Mutex
 	rounds   *rounds // nil until needed
-	resolved bool    // Target is authorized, for one run
+	resolved bool    // Target is authorized for the params that the client has sent, for one run
 	done     bool
 	waiting  bool  // see Suspend
 	reported bool  // progress was reported

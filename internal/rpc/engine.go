@@ -116,7 +116,7 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (result any, e
 	if c == nil || &c.Call != public {
 		return nil, ErrOtherCall
 	}
-	if !c.resolved { // otherwise Authorize has decided
+	if !c.resolved || c.Params() != c.ParamsBefore() { // otherwise Authorize has decided
 		var needs []string
 		needs, err = e.resolve(ctx, c)
 		if err := auth.Require(ctx, needs...); err != nil {

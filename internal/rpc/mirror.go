@@ -46,10 +46,17 @@ func MirrorParams(params []schema.HeaderParam, arguments []byte) ([]MirroredPara
 
 // CheckMirror compares the parameters that the call's transport repeats with the arguments, because intermediaries may
 // have used them (2026-07-28, basic/transports/streamable-http, Server Behavior for Custom Headers). It ignores headers
-// that the tool does not define. The error is a *jsonrpc.Error.
+// that the tool does not define. If middleware has replaced the arguments, it compares those that the client has sent,
+// and nothing if middleware has chosen another tool. The error is a *jsonrpc.Error.
 func (c *Call) CheckMirror(params []schema.HeaderParam, arguments []byte) error {
 	if c.Mirror == nil {
 		return nil
+	}
+	if sent := c.ParamsBefore(); sent != c.Params() {
+		if name, _ := sent.Get("name"); jsonrpc.Unquote(name) != c.Name() {
+			return nil
+		}
+		arguments, _ = sent.Get("arguments")
 	}
 	for i := range params {
 		p := &params[i]

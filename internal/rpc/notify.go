@@ -1,12 +1,15 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -56,10 +59,50 @@ func (c *Call) send(ctx context.Context, encode func(dst []byte) []byte) error {
 		}
 	}
 	c.mu.Unlock()
+	if filters := c.Filters(); len(filters) > 0 && len(msg) > 0 {
+		msg = filter(filters, msg)
+	}
 	if len(msg) == 0 {
 		return ended
 	}
 	return c.Stream.Write(ctx, msg)
+}
+
+// filter passes an encoded message through the middleware, if it is a notification. It returns nil if middleware has
+// dropped it.
+func filter(filters []func(*call.Notification) bool, msg []byte) []byte {
+	m, err := jsonrpc.Parse(msg, jsonrpc.Limits{})
+	if err != nil || m.Kind != jsonrpc.Notification {
+		return msg
+	}
+	switch deliver, changed := Filter(filters, &m); {
+	case !deliver:
+		return nil
+	case !changed:
+		return msg
+	}
+	dst := jsonrpc.AppendNotification(nil, m.Method, m.Raw)
+	jsonscan.ReplaceLineBreaks(dst)
+	return dst
+}
+
+// Filter passes a notification through the functions of call.OnNotification, those of the innermost middleware first.
+// It reports whether they deliver it, and whether they have changed m.
+func Filter(filters []func(*call.Notification) bool, m *jsonrpc.Message) (deliver, changed bool) {
+	n := call.Notification{Method: m.Method, Params: m.Raw}
+	for _, f := range slices.Backward(filters) {
+		if !f(&n) {
+			return false, false
+		}
+	}
+	if bytes.Equal(n.Params, m.Raw) {
+		return true, false
+	}
+	if n.Params != nil && (n.Params[0] != '{' || jsonrpc.Check(n.Params, jsonrpc.Limits{}) != nil) {
+		return false, false
+	}
+	m.Raw, m.Params = n.Params, *jsonrpc.MembersOf(n.Params)
+	return true, true
 }
 
 // lockStream waits until no other message is being written to the stream.

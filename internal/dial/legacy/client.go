@@ -171,6 +171,9 @@ func (c *Client) Receive(m *jsonrpc.Message) { c.ReceiveFor(jsonrpc.ID{}, m) }
 
 // ReceiveFor implements outbound.CallReceiver.
 func (c *Client) ReceiveFor(stream jsonrpc.ID, m *jsonrpc.Message) {
+	if c.Sending != nil && !c.Requests.Filter(stream, m) {
+		return
+	}
 	if c.Requests.Receive(m) {
 		if m.Kind == jsonrpc.Response {
 			c.answered.Store(true)

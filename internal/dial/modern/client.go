@@ -1,7 +1,6 @@
 package modern
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -185,6 +184,9 @@ func (c *Client) Receive(m *jsonrpc.Message) { c.ReceiveFor(jsonrpc.ID{}, m) }
 
 // ReceiveFor implements outbound.CallReceiver.
 func (c *Client) ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message) {
+	if c.Sending != nil && !c.Requests.Filter(id, m) {
+		return
+	}
 	if c.Requests.Receive(m) {
 		return
 	}
@@ -220,19 +222,6 @@ func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
 func (c *Client) Lost(err error) {
 	c.Fail(err)
 	c.ignored.Flush(context.Background(), c.logger)
-}
-
-// NotifyExtension sends a notification of an extension, with the metadata that each request
-// carries. Params must be a JSON object without _meta, or nil.
-func (c *Client) NotifyExtension(ctx context.Context, method string, params []byte) error {
-	members := []byte("{")
-	if len(params) > len("{}") {
-		if inner := bytes.TrimSpace(params[1 : len(params)-1]); len(inner) > 0 {
-			members = append(append(members, inner...), ',')
-		}
-	}
-	members = append(append(append(members, `"_meta":{`...), c.Meta...), "}}"...)
-	return c.Notify(ctx, method, members)
 }
 
 // declared is what the client declares about itself in each request. A request on behalf of a caller

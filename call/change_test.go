@@ -1,0 +1,83 @@
+package call_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
+)
+
+// received returns the call of a server with these params.
+func received(params string) *call.Call {
+	return call.New(call.Description{Method: "m", Params: jsonrpc.MembersOf([]byte(params))})
+}
+
+func TestParamsAreReplacedWithoutMeta(t *testing.T) {
+	for _, test := range []struct{ params, want string }{
+		{`{"a":1,"_meta":{"k":2}}`, `{"b":3,"_meta":{"k":2}}`},
+		{`{"a":1}`, `{"b":3}`},
+		{``, `{"b":3}`},
+	} {
+		c := received(test.params)
+		must.CheckEqual(t, c.ParamsBefore(), c.Params())
+		must.Do(t, c.SetParams(map[string]int{"c": 0}))
+		must.Do(t, c.SetParams(map[string]int{"b": 3}))
+		must.CheckEqual(t, string(c.Params().Raw()), test.want)
+		must.CheckEqual(t, string(c.ParamsBefore().Raw()), test.params)
+	}
+	c := received(`{"_meta":{"k":2}}`)
+	must.Do(t, c.SetParams(struct{}{}))
+	must.CheckEqual(t, string(c.Params().Raw()), `{"_meta":{"k":2}}`)
+	for want, params := range map[string]any{
+		"must encode to a JSON object": []int{1},
+		"use SetMeta":                  map[string]any{"_meta": 1},
+		"cannot encode the params":     make(chan int),
+	} {
+		must.CheckFails(t, c.SetParams(params), want)
+	}
+}
+
+func TestMetaIsSetOnAServer(t *testing.T) {
+	for _, test := range []struct{ params, want string }{
+		{`{"a":1,"_meta":{"com.example/k":2,"x":3}}`, `{"a":1,"_meta":{"x":3,"com.example/k":"new"}}`},
+		{`{"a":1,"_meta":5}`, `{"a":1,"_meta":{"com.example/k":"new"}}`},
+		{``, `{"_meta":{"com.example/k":"new"}}`},
+	} {
+		c := received(test.params)
+		must.Do(t, c.SetMeta("com.example/k", "new"))
+		must.CheckEqual(t, string(c.Params().Raw()), test.want)
+		must.CheckEqual(t, string(c.Meta("com.example/k")), `"new"`)
+	}
+	c := received(``)
+	must.CheckIs(t, c.SetMeta(mcp.MetaProtocolVersion, "2000-01-01"), mcp.ErrMetaKey)
+	must.CheckFails(t, c.SetMeta("com.example/k", make(chan int)), "cannot encode _meta")
+}
+
+// A client adds members to the _meta of what it sends, which is not part of the params yet.
+func TestMetaIsAddedOnAClient(t *testing.T) {
+	added := mcp.Meta{}
+	c := call.New(call.Description{Params: jsonrpc.MembersOf([]byte(`{"a":1}`)), Added: added})
+	must.Do(t, c.SetMeta("com.example/k", 1))
+	must.CheckEqual(t, string(c.Meta("com.example/k")), "1")
+	must.CheckEqual(t, string(added["com.example/k"]), "1")
+	must.CheckEqual(t, c.Params(), c.ParamsBefore())
+}
+
+func TestFiltersAreThoseOfTheMiddleware(t *testing.T) {
+	c := received(``)
+	must.CheckEqual(t, len(c.Filters()), 0)
+	for _, deliver := range []bool{true, false} {
+		c.OnNotification(func(n *call.Notification) bool {
+			n.Params = json.RawMessage(`{}`)
+			return deliver
+		})
+	}
+	for i, want := range []bool{true, false} {
+		n := call.Notification{Method: "notifications/x"}
+		must.CheckEqual(t, c.Filters()[i](&n), want)
+		must.CheckEqual(t, string(n.Params), `{}`)
+	}
+}
