@@ -86,7 +86,7 @@ func (p *Page) read(meta mcp.Meta) error {
 	return nil
 }
 
-// isPage reports whether a MIME type is that of a page.
+// isPage reports whether a MIME type marks a page.
 func isPage(text string) bool {
 	kind, parameters, err := mime.ParseMediaType(text)
 	return err == nil && kind == "text/html" && parameters["profile"] == "mcp-app"

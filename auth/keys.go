@@ -151,7 +151,7 @@ func (k *Keys) current(ctx context.Context) *loadedKeys {
 	return k.loaded.Load()
 }
 
-// isOf reports whether the keys are those of a file as it is now.
+// isOf reports whether the keys were read from the file as it is now.
 func (l *loadedKeys) isOf(path string) bool {
 	now, err := os.Stat(path)
 	return err == nil && l.file != nil && l.settled && os.SameFile(now, l.file) &&

@@ -50,7 +50,7 @@ type audienceKey struct {
 	audience string
 }
 
-// groupState has the results that one change invalidates: all pages of a list, or all resources. It
+// groupState contains the results that one change invalidates: all pages of a list, or all resources. It
 // exists while it has results or requests in flight.
 type groupState struct {
 	kept     map[*cachedResult]struct{}

@@ -107,8 +107,8 @@ func replacedValues(page json.RawMessage, member string) map[string]bool {
 	return values
 }
 
-// The client calls some functions of a Dialer from goroutines of its own, where a panic would
-// end the program. It recovers and logs panics, and returns an error where one is expected.
+// The client calls some functions of a Dialer from its own goroutines, where a panic would end the program. It recovers
+// and logs panics, and returns an error where one is expected.
 
 // contained returns a copy of the Dialer whose functions recover from panics. Those that
 // answer input requests are wrapped by answerContained.

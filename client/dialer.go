@@ -124,7 +124,7 @@ type Dialer struct {
 	// credentials in HTTPTarget.Header.
 	Auth Authorizer
 
-	// Header is sent with requests over HTTP in addition to HTTPTarget.Header. Its fields replace those of the same
+	// Header is sent with requests over HTTP in addition to HTTPTarget.Header. Its fields replace fields of the same
 	// name there, and a name without values removes them. Names are in canonical form.
 	Header http.Header
 

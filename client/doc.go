@@ -47,8 +47,8 @@
 //
 // An error that the server reports is a *jsonrpc.Error. If the server did not serve the request because it has reached
 // a limit, the error is also a *call.OverloadError, which states how long to wait. A tool that failed is a result with
-// IsError, and a *[ToolError] from the function [CallTool]. All other errors arise on the client's side; those of Dial
-// are a *[DialError].
+// IsError, and a *[ToolError] from the function [CallTool]. All other errors arise on the client's side; Dial returns a
+// *[DialError].
 //
 // A Client reconnects: after the server's process has exited or a session has ended, the next
 // request starts a new one. The client does not repeat a tool call that may have run. Such a

@@ -37,7 +37,7 @@ const (
 	maxOutputBytes = 16 << 20
 )
 
-// outputs has the output schemas of listed tools. It is safe for concurrent use.
+// outputs contains the output schemas of listed tools. It is safe for concurrent use.
 type outputs struct {
 	mu     sync.RWMutex
 	known  map[string]*output

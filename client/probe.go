@@ -322,7 +322,7 @@ func (s *eraSwitch) ReceiveInvalid(m *jsonrpc.Message, err error) {
 	}
 }
 
-// Lost implements outbound.Receiver. The error of the first call is that of both eras.
+// Lost implements outbound.Receiver. The first call sets the error for both eras.
 func (s *eraSwitch) Lost(err error) {
 	s.modern.Lost(err)
 	s.legacy.Lost(s.modern.Failed())

@@ -335,7 +335,7 @@ func (t *Task) listen(ctx context.Context, s *taskChanges) {
 // forgotten.
 const maxTaskSupports = 10_000
 
-// taskSupports has the support for tasks of listed tools, by name. It is safe for concurrent use.
+// taskSupports contains the support for tasks of listed tools, by name. It is safe for concurrent use.
 type taskSupports struct {
 	mu    sync.RWMutex
 	known map[string]mcp.TaskSupport

@@ -264,7 +264,7 @@ func CallTool[Out any](ctx context.Context, c *Client, name string, arguments an
 // forgotten; a rejected call restores what is needed.
 const maxMarkedTools = 10_000
 
-// marked has the marked parameters of tools, by tool name. It is safe for concurrent use.
+// marked contains the marked parameters of tools, by tool name. It is safe for concurrent use.
 type marked struct {
 	mu     sync.RWMutex
 	params map[string][]schema.HeaderParam // only tools that have marked parameters

@@ -46,7 +46,7 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// The key is not that of another request, so that an answer to its question does not count.
+	// No other request uses this key, so an answer to another question does not count.
 	key := "approve/" + digest.Join([]byte(asked.Call), []byte(sum))
 	content, err := server.ElicitForm(ctx, a.Question(), approvalForm(a), server.Keyed(key))
 	switch {

@@ -105,7 +105,7 @@ type relayFunctions struct {
 	roots  func(context.Context) ([]mcp.Root, error)
 }
 
-// withoutSession has the functions for a call without a session, made once.
+// withoutSession contains the functions for a call without a session, made once.
 var withoutSession = clientSession{}.functions()
 
 func (s clientSession) functions() relayFunctions {

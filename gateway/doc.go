@@ -23,8 +23,8 @@
 // Everything else in definitions and results is forwarded as the server sends it, including fields that the protocol
 // does not define; see mcp.Tool.Source. White space may change. Schemas are used for validation as far as possible, but
 // no tool is rejected because of its schema. Subschemas that are true or false become objects, because many clients
-// reject a whole list that contains one; see schema.WithoutBooleans. The instructions of the gateway contain those of
-// the servers.
+// reject a whole list that contains one; see schema.WithoutBooleans. The instructions of the gateway contain the
+// servers' instructions.
 //
 // Lists, and calls of unknown tools, wait for starting servers, until 10 seconds after the start of a server. The
 // instructions name the servers whose lists are missing, and the error of a call names its server.

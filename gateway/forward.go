@@ -53,9 +53,9 @@ func (g *Gateway) forward(serverName, tool string) toolHandler {
 // and requests of extensions.
 type requestOptions struct{ tool, content, extension []client.CallOption }
 
-// callOptions returns the options of a forwarded request: those of all requests, the members of _meta that the client
-// has set for the server, the log level of the client, and a function that forwards progress to the client if the
-// client wants it.
+// callOptions returns the options of a forwarded request: the ones for all requests, the entries of _meta that the
+// client has set for the server, the log level of the client, and a function that forwards progress to the client if
+// the client wants it.
 func callOptions(ctx context.Context, options []client.CallOption) []client.CallOption {
 	options = extensionOptions(ctx, options)
 	if level := server.LogLevel(ctx); level != "" {

@@ -155,7 +155,7 @@ func (g *Gateway) Await(ctx context.Context, status host.ServerStatus) error {
 	}
 }
 
-// registered has the versions of the statuses that the registrations match.
+// registered contains the versions of the statuses that the registrations match.
 type registered struct {
 	ended chan struct{} // closed at the end of Run
 

@@ -139,11 +139,11 @@ func hasPrefixOf(server, uri string) bool {
 	return strings.HasPrefix(uri, uriPrefix+server+"/") || strings.HasPrefix(uri, pagePrefix+server+"/")
 }
 
-// isAllPages reports whether a template is that of all pages of a server. It claims none, and always has the prefix: a
+// isAllPages reports whether a template matches all pages of a server. It claims none, and always has the prefix: a
 // page that no server lists can have a URI that another server uses.
 func isAllPages(template string) bool { return canonical(literalOf(template)) == pageScheme }
 
-// isReserved reports whether the URIs that begin with literal are those of the gateway.
+// isReserved reports whether URIs that begin with literal belong to the gateway itself.
 func isReserved(literal string) bool {
 	return strings.HasPrefix(literal, uriPrefix) || strings.HasPrefix(literal, pagePrefix) ||
 		strings.HasPrefix(literal, host.ResultURI)

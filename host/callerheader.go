@@ -152,7 +152,7 @@ func (s *supervisor) headersOf(c *Caller) (string, error) {
 	return digest.Join(parts...), nil
 }
 
-// passHeaders makes a client send the headers of a caller to its server, and never those of the operator in their
+// passHeaders makes a client send the headers of a caller to its server, and never the operator's headers in their
 // place. No other server receives them.
 func (s *supervisor) passHeaders(d *client.Dialer, c *Caller) {
 	if len(s.callerHeaders) == 0 {

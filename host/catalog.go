@@ -22,8 +22,7 @@ type catalog struct {
 	digest [sha256.Size]byte // of the names and definitions, in their order
 }
 
-// catalogs are those of the servers of a Host, in their order. A document is a tool; its number counts the tools of
-// all.
+// catalogs are the catalogs of a Host's servers, in order. A document is a tool; its number counts the tools of all.
 type catalogs []*catalog
 
 // catalogs returns the catalogs for the caller of ctx. It makes a new one when the list of a server has changed.
@@ -141,12 +140,11 @@ func objectIn(object json.RawMessage, name string) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// nameTable has the merged names of all servers. It withholds names that several servers claim,
+// nameTable contains the merged names of all servers. It withholds names that several servers claim,
 // so that no name means the tool of one server now and of another one later. Names that begin with the name of another
 // server are withheld before; see reservedFor.
 //
-// Its mutex is locked before that of a supervisor. It is claimants while lists change, and never
-// during I/O.
+// Its mutex is locked before the mutex of a supervisor. It is claimants while lists change, and never during I/O.
 type nameTable struct {
 	mu      sync.RWMutex
 	tools   claims

@@ -47,7 +47,7 @@ func (c Client) CallTool(ctx context.Context, tool string, arguments any,
 	return c.host.callTool(ctx, s, tool, arguments, options)
 }
 
-// ReadResource reads a resource, as client.Client.ReadResource does. The URI can be that of a large result of a tool;
+// ReadResource reads a resource, as client.Client.ReadResource does. The URI may belong to a large result of a tool;
 // see [ServerConfig.MaxResult].
 func (c Client) ReadResource(ctx context.Context, uri string,
 	options ...client.CallOption) (*mcp.ReadResourceResult, error) {

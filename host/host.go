@@ -133,7 +133,8 @@ type Host struct {
 // ServerConfig configures one server of a Host.
 type ServerConfig struct {
 	// Name identifies the server within its Host. It has 1 to 64 ASCII letters, digits, hyphens and underscores. Two
-	// underscores separate the name of a server from that of a tool, so it must not have two in a row or end with one.
+	// underscores separate the name of a server from the name of a tool, so it must not have two in a row or end with
+	// one.
 	Name string
 
 	// Target is the server to start or dial, such as a client.Command or client.URL.
@@ -199,8 +200,8 @@ type ServerConfig struct {
 	// need not match it.
 	MaxResult int
 
-	// Roots are the directories that the server may work in, as file:// URIs. They replace those of
-	// Dialer.Roots. An empty list that is not nil means no directories.
+	// Roots are the directories that the server may work in, as file:// URIs. They replace the result of Dialer.Roots.
+	// An empty list that is not nil means no directories.
 	//
 	// Deprecated: 2026-07-28 deprecates roots (SEP-2577). The earliest removal is the first revision from
 	// 2027-07-28 on. Take directories from tool arguments, URIs or the configuration instead.

@@ -26,7 +26,7 @@ type lists struct {
 	incomplete map[client.ChangeKind]error // why a list is incomplete
 }
 
-// replaced returns lists with those of the given kinds replaced.
+// replaced returns lists in which the given kinds are replaced.
 func (l lists) replaced(kinds client.ChangeKind, by *lists) lists {
 	incomplete := make(map[client.ChangeKind]error)
 	maps.Copy(incomplete, by.incomplete)
@@ -222,7 +222,7 @@ func reservedFor(config *ServerConfig, servers []ServerConfig) (reserved []strin
 	return slices.Compact(reserved)
 }
 
-// isReserved reports whether a merged name begins as those of another server do.
+// isReserved reports whether a merged name begins with the prefix of another server.
 func (n *naming) isReserved(merged string) bool {
 	begin, _, found := strings.Cut(merged, separator)
 	if !found || n.reserved == nil {

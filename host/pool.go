@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Limits of the connections of one server besides that of everyone.
+// Limits of the connections to one server, besides the one for everyone.
 const (
 	maxConnections = 256
 	connectionIdle = 30 * time.Minute
@@ -69,7 +69,7 @@ func (s *supervisor) connectionFor(ctx context.Context, own *client.Client) (*co
 	return c, c.client, func() { s.pool.release(c) }, nil
 }
 
-// pool has the connections of one server, but for that of everyone. It is safe for concurrent use.
+// pool keeps the connections to one server, except for the one for everyone. It is safe for concurrent use.
 type pool struct {
 	of   *supervisor
 	idle time.Duration

@@ -109,7 +109,7 @@ func (s *supervisor) admitAll(d *client.Dialer, c *connection) {
 	}
 }
 
-// declaring has the options of requests that declare some kinds of input requests only.
+// declaring contains the options of requests that declare some kinds of input requests only.
 var declaring = func() (all [allInputKinds + 1]client.CallOption) {
 	for kinds := range all {
 		all[kinds] = client.WithCapabilities(inputKinds(kinds).capabilities())
@@ -138,8 +138,8 @@ func asked(ctx context.Context, method string, kinds inputKinds) (*Caller, error
 	return c, nil
 }
 
-// unsupported returns the error for a server whose request the caller does not support. It is that of a client without
-// the capability (2025-11-25, client/elicitation, Error Handling; client/roots, Error Handling).
+// unsupported returns the error for a server whose request the caller does not support. It equals the error of a client
+// without the capability (2025-11-25, client/elicitation, Error Handling; client/roots, Error Handling).
 func unsupported(method string, missing inputKinds) error {
 	code := int64(jsonrpc.CodeMethodNotFound)
 	if missing&(formInput|urlInput|samplingToolsInput) != 0 && missing&samplingInput == 0 {

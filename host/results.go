@@ -201,7 +201,7 @@ func (r *results) get(ctx context.Context, server, principal, uri string) (*stor
 	return result, nil
 }
 
-// isResult reports whether a URI can be that of a result of a server.
+// isResult reports whether a URI may belong to a result of a server.
 func isResult(server, uri string) bool { return strings.HasPrefix(uri, ResultURI+server+"/") }
 
 func resultsOf(principal string) string { return principal + "results" }

@@ -95,7 +95,7 @@ func (s *supervisor) reviewAgain() {
 		func(*ServerStatus) bool { return s.client != nil })
 }
 
-// withheld has the errors of the definitions that are withheld, by kind and name.
+// withheld contains the errors of the definitions that are withheld, by kind and name.
 type withheld map[withheldKey]error
 
 type withheldKey struct {

@@ -61,7 +61,7 @@ const (
 	normalization = 0.75
 )
 
-// index has the terms of documents. It is immutable.
+// index contains the terms of documents. It is immutable.
 type index struct {
 	lengths []float32 // of the documents
 	total   float32   // of the lengths
@@ -103,7 +103,7 @@ func newIndex(documents [][]field) *index {
 const maxQueryTerms = 64
 
 // rank returns the numbers of the tools that have a term of the query, the best first, and equal ones in their order.
-// The scores are those of one index of all catalogs.
+// The scores equal those of a single index of all catalogs.
 func (cs catalogs) rank(query string) []int32 {
 	size := cs.size()
 	var total float32

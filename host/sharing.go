@@ -142,7 +142,7 @@ func NewCallerAuth[A client.Authorizer](authorizer func(caller principal.Princip
 	}}
 }
 
-// authorize makes a client send the credentials of a caller instead of those of the host.
+// authorize makes a client send a caller's credentials instead of the host's.
 func (config *ServerConfig) authorize(d *client.Dialer, caller principal.Principal) error {
 	if config.CallerAuth == nil {
 		return nil

@@ -275,10 +275,9 @@ func (e *envelope) member(name string) *[]byte {
 	return nil
 }
 
-// scan scans the outermost object, which starts at i, and what follows it. It
-// rejects member names that only a case-insensitive parser would take for those of
-// JSON-RPC. Lone surrogates in the outcome of a request are replaced: the request
-// has run, and its outcome must not be lost.
+// scan scans the outermost object, which starts at i, and what follows it. It rejects keys that only a case-insensitive
+// parser would take for the keys of JSON-RPC. Lone surrogates in the outcome of a request are replaced: the request has
+// run, and its outcome must not be lost.
 func (e *envelope) scan(s *jsonscan.Scanner, i int, params *Members) bool {
 	var inline [jsonscan.InlineNames]string
 	names := jsonscan.NamesIn(inline[:])

@@ -23,9 +23,8 @@
 //   - content.go: content blocks.
 //   - wire.go: how types are decoded.
 //
-// The parameters of a request or notification are a Params type, its result a Result type. The
-// names are those of the official schema without "Request" and "Notification": the parameters of
-// tools/call are [CallToolParams].
+// The parameters of a request or notification are a Params type, its result a Result type. The names come from the
+// official schema, without "Request" and "Notification": the parameters of tools/call are [CallToolParams].
 //
 // # JSON
 //

@@ -78,8 +78,8 @@ type InitializeParams struct {
 type InitializeResult struct {
 	ResultBase
 
-	// ProtocolVersion is the revision of the session: that of the request, or another one that the
-	// server supports. A client that does not support it disconnects.
+	// ProtocolVersion is the revision of the session: the requested one, or another one that the server supports. A
+	// client that does not support it disconnects.
 	ProtocolVersion Revision `json:"protocolVersion"`
 	// Capabilities are the capabilities of the server.
 	Capabilities ServerCapabilities `json:"capabilities"`

@@ -132,8 +132,8 @@ func validMetaPrefix(prefix string) error {
 }
 
 // CheckMeta returns nil if a program may send an entry of _meta with this key and raw value: the key satisfies
-// [CheckMetaKey] and is not reserved by the protocol, except for those of trace context, and the value is JSON. Errors
-// about the key wrap [ErrMetaKey].
+// [CheckMetaKey] and is not reserved by the protocol, except for the keys of trace context, and the value is JSON.
+// Errors about the key wrap [ErrMetaKey].
 func CheckMeta(key string, value []byte) error {
 	switch key {
 	case MetaTraceParent, MetaTraceState, MetaBaggage:
@@ -342,7 +342,7 @@ func (i *Icon) isSafe() bool {
 // IsForwardable reports whether a gateway may forward an entry of _meta to the other side. It may if [CheckMeta]
 // accepts the entry, which then does not belong to the connection on which it arrived.
 func IsForwardable(key string, value json.RawMessage) bool {
-	// Most entries are those of the protocol: reject them without the cost of an error.
+	// Most entries belong to the protocol: reject them without the cost of an error.
 	return !strings.HasPrefix(key, "io.modelcontextprotocol/") && CheckMeta(key, value) == nil
 }
 

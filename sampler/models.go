@@ -11,7 +11,7 @@ import (
 type Model struct {
 	// Name is the provider's name of the model.
 	Name string
-	// Aliases are other names, such as those of similar models of other providers, that hints may have a part of.
+	// Aliases are further names to compare with hints, such as the names of similar models of other providers.
 	Aliases []string
 	// Cheap, Fast and Smart say from 0 to 1 how well the model meets the priorities of cost, speed and intelligence.
 	Cheap, Fast, Smart float64

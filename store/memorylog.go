@@ -56,7 +56,7 @@ const purged = math.MaxUint32
 
 func (e logEntry) cost() int64 { return int64(e.end-e.begin) + storecheck.LogOverhead }
 
-// logStream has the number of entries of a stream and the number of the last one. The oldest is at a
+// logStream contains the number of entries of a stream and the number of the last one. The oldest is at a
 // position of at least from in the group, counted with those that were removed.
 type logStream struct {
 	name string

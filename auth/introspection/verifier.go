@@ -46,9 +46,9 @@ type Verifier struct {
 	// revoked token continues to work for that time. 0 means 15 seconds; a negative value
 	// disables the cache. The cache has at most 10,000 entries, whose keys are digests.
 	CacheFor time.Duration
-	// HTTP sends the requests; nil: a client of its own. Redirects to another origin are
-	// not followed. A response may have 512 KiB and take 10 seconds. At most 64 requests
-	// run at a time; further tokens are rejected with [auth.ErrUnavailable].
+	// HTTP sends the requests; nil: a dedicated client. Redirects to another origin are not followed. A response may
+	// have 512 KiB and take 10 seconds. At most 64 requests run at a time; further tokens are rejected with
+	// [auth.ErrUnavailable].
 	HTTP *http.Client
 	Now  func() time.Time // returns the current time; nil: time.Now
 

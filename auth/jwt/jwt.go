@@ -56,10 +56,9 @@ type Verifier struct {
 	// Empty means "rfc9068", whose tokens have the type "at+jwt". The other profiles also accept tokens of the type
 	// "JWT" or without a type, if they contain the claims of the provider's access tokens and none of its ID tokens.
 	Profile string
-	// Types are the accepted media types of tokens ("typ"); nil: those of Profile. "JWT"
-	// includes tokens without a type. A token of the type "JWT" must have the claims of an
-	// access token of Profile. Without a Profile, these are a client or scopes, and none of
-	// the claims that only ID tokens have.
+	// Types are the accepted media types of tokens ("typ"); nil: the types of Profile. "JWT" includes tokens without a
+	// type. A token of the type "JWT" must have the claims of an access token of Profile. Without a Profile, these are
+	// a client or scopes, and none of the claims that only ID tokens have.
 	Types []string
 	// ScopesFrom is the claim with the scopes, such as "permissions" or
 	// "realm_access.roles" (see [auth.Info.Claim]): a text with spaces between them, an
@@ -68,8 +67,8 @@ type Verifier struct {
 	ScopesFrom string
 	// Leeway is how much clocks may differ; 0 means 30 seconds.
 	Leeway time.Duration
-	// HTTP fetches metadata and keys; nil: a client of its own. Redirects to another
-	// origin are not followed. A response may have 512 KiB and take 10 seconds.
+	// HTTP fetches metadata and keys; nil: a dedicated client. Redirects to another origin are not followed. A response
+	// may have 512 KiB and take 10 seconds.
 	HTTP *http.Client
 	Now  func() time.Time // returns the current time; nil: time.Now
 

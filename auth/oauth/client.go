@@ -73,9 +73,8 @@ type Client struct {
 	// *InteractionError.
 	NeedsLogin func(ctx context.Context, request AuthorizationRequest) error
 
-	// Approve is called before each authorization. It returns the scopes to request,
-	// possibly fewer than those of request, or an error to decline. Nil: all scopes are
-	// requested.
+	// Approve is called before each authorization. It returns the scopes to request, possibly fewer than in request, or
+	// an error to decline. Nil: all scopes are requested.
 	Approve func(ctx context.Context, request AuthorizationRequest) (scopes []string, err error)
 
 	// Store stores tokens and registrations; nil: a store in memory.

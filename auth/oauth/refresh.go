@@ -121,8 +121,7 @@ func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, 
 }
 
 // rejectsRefresh reports whether an error says that a refresh token, or its client, is not valid any more. Besides the
-// codes of RFC 6749, section 5.2, some servers send codes of their own, such as "bad_refresh_token" and
-// "token_revoked".
+// codes of RFC 6749, section 5.2, some servers send private codes, such as "bad_refresh_token" and "token_revoked".
 func rejectsRefresh(err error) bool {
 	var e *ServerError
 	if !errors.As(err, &e) || e.status >= 500 || e.status == http.StatusTooManyRequests ||

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// bench has the programs and the Redis server of all measurements.
+// bench contains the programs and the Redis server of all measurements.
 type bench struct {
 	o     *options
 	dir   string

@@ -11,8 +11,8 @@
 // On three machines, three separate servers have three times the throughput of one. Here all processes, Redis and the
 // clients share the processors of one machine, so calls per second do not show that. The speed-up is normalised by CPU
 // time: it is three times the CPU time of a call at the separate servers, divided by the CPU time of a call at the
-// replicas. It is 3 if replicas cost nothing. The CPU time is that of the three processes from start to exit, less that
-// of processes without load; the CPU time of Redis and of the clients is not in it. All replicas use one Redis, so its
+// replicas. It is 3 if replicas cost nothing. The CPU time of the three processes counts, from start to exit, minus
+// that of idle processes. The CPU time of Redis and of the clients does not count. All replicas use one Redis, so its
 // CPU time for a call limits their number: see store/redisstore/CAPACITY.md.
 package main
 

@@ -22,8 +22,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// passwords has the digests of the passwords, by user. The passwords are random. Those that people choose need a slow
-// hash, such as that of crypto/pbkdf2.
+// passwords contains the digests of the passwords, by user. The passwords are random; passwords that people choose need
+// a slow hash, such as that of crypto/pbkdf2.
 type passwords map[string]string
 
 func parseUsers(text string) passwords {

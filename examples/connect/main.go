@@ -18,9 +18,9 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// account stores the user's key. This server has one user, who starts it. A server with several
-// users must store a key for each principal, and must verify, with a login of its own, that the
-// user who opens the page is the user who received the link.
+// account stores the user's key. This server has one user, who starts it. A server with several users must store a key
+// for each principal, and must verify, with its own login, that the user who opens the page is the user who received
+// the link.
 type account struct {
 	base string // the URL of the page without its secret part
 

@@ -28,7 +28,8 @@ import (
 // sessionLife is how long a user stays logged in.
 const sessionLife = 8 * time.Hour
 
-// application has the sessions of the users, by the digests of their cookies. A real one has them in its database.
+// application contains the sessions of the users, by the digests of their cookies. A real one keeps them in its
+// database.
 type application struct {
 	passwords map[string]string // digests, by user; see ../basicauth
 	sessions  sync.Map          // *auth.Info

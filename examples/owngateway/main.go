@@ -1,9 +1,9 @@
-// Command owngateway is a gateway of its own: it presents several servers as one, with the public API of Parley and
-// without its package gateway. It is a module of its own, like a program in another repository.
+// Command owngateway is a gateway that uses only the public API of Parley, without its package gateway: it presents
+// several servers as one. It is a separate module, like a program in another repository.
 //
-// A file lists the servers. One host runs them all. Each user has a process or a session of their own of every server
-// that is not shared, and a server can be for some users only. A policy decides which tools may be called, and which
-// only after the user has agreed. What a server asks, reports and logs reaches the user whose call it serves.
+// A file lists the servers. One host runs them all. Each user gets a separate process or session of every server that
+// is not shared, and a server can be for some users only. A policy decides which tools may be called, and which only
+// after the user has agreed. What a server asks, reports and logs reaches the user whose call it serves.
 //
 //	parley key add ada --file keys.json
 //	go run ./examples/owngateway -keys keys.json -servers servers.json -http 127.0.0.1:8080
@@ -70,7 +70,7 @@ func newGateway(servers map[string]*entry) *gateway {
 	return g
 }
 
-// follow keeps the tools of the server equal to those of the host, until ctx ends. Clients are notified of changes.
+// follow keeps the tools of the server equal to the tools of the host, until ctx ends. Clients are notified of changes.
 func (g *gateway) follow(ctx context.Context) {
 	known := make(map[string][]host.Tool)
 	for status := range g.host.Watch(ctx) {

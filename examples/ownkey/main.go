@@ -21,8 +21,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// keys has the users, by the digests of their keys. A client cannot choose a text by its digest, so a look-up tells
-// nothing about the keys of others.
+// keys contains the users, by the digests of their keys. A client cannot choose a text by its digest, so a look-up
+// tells nothing about the keys of others.
 type keys map[string]*auth.Info
 
 func parseKeys(text string) (keys, error) {

@@ -24,7 +24,7 @@ type motto struct {
 	Text string `json:"text" minLength:"1"`
 }
 
-// tenants has the catalog of each tenant.
+// tenants contains the catalog of each tenant.
 type tenants map[string]*server.Catalog
 
 // of returns the catalogs of the caller. The tenant is the issuer of the caller's key or token.

@@ -17,9 +17,9 @@ const (
 
 // Challenge is one element of a WWW-Authenticate header (RFC 9110, section 11.6.1).
 type Challenge struct {
-	// Scheme has the case in which the server wrote it. See [Challenge.Is].
+	// Scheme is spelled as the server wrote it. See [Challenge.Is].
 	Scheme string
-	// Params has the parameters by name in lower case; nil if there are none.
+	// Params contains the parameters by name in lower case; nil if there are none.
 	Params map[string]string
 	// Token68 is the value that some schemes have instead of parameters.
 	Token68 string

@@ -24,7 +24,7 @@ const maxRepaired = 1000
 
 var contentType = reflect.TypeFor[mcp.Content]()
 
-// value returns a JSON value in a form that can be decoded into type t. The error is that of the decoder.
+// value returns a JSON value in a form that can be decoded into type t. It returns the error of the decoder.
 func (r *repair) value(raw []byte, t reflect.Type, path string) ([]byte, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -207,7 +207,7 @@ func (r *repair) block(raw []byte, path string) ([]byte, error) {
 }
 
 // base64Of returns binary data in the standard encoding. It may be in that for URLs, without padding, in lines, or in a
-// data URL (RFC 2397). The error is that of the strict decoder.
+// data URL (RFC 2397). It returns the error of the strict decoder.
 func base64Of(raw []byte, err error) ([]byte, error) {
 	if raw[0] != '"' {
 		return nil, err

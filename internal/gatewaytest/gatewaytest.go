@@ -35,7 +35,7 @@ func (f Audit) WithAttrs([]slog.Attr) slog.Handler { return f }
 
 func (f Audit) WithGroup(string) slog.Handler { return f }
 
-// OfLocalUser makes all callers the user of this machine, as those of a program at a terminal are.
+// OfLocalUser makes all callers the user of this machine, as in a program at a terminal.
 func OfLocalUser(g *gateway.Gateway) { g.LocalUser = func(context.Context) bool { return true } }
 
 // Run presents the servers of h as s until the test ends. It returns when all servers are ready and

@@ -18,7 +18,7 @@ const (
 
 // AppendBody appends a whole body of at most limit bytes to dst. length is the declared length, or negative if that is
 // unknown. Dst gets space for at most initial bytes at first and grows with the bytes that arrive, to at most four
-// times as many. The error is ErrBodyTooLarge, io.ErrUnexpectedEOF or that of r.
+// times as many. It returns ErrBodyTooLarge, io.ErrUnexpectedEOF or the error of r.
 func AppendBody(dst []byte, r io.Reader, length, limit, initial int64) ([]byte, error) {
 	if length > limit {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrBodyTooLarge, length, limit)

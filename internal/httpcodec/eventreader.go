@@ -62,7 +62,7 @@ type EventReader struct {
 	line    []byte
 }
 
-// NewEventReader returns a reader of the events of r. Limit is that of one event, in bytes.
+// NewEventReader returns a reader of the events of r. Limit is the maximum size of one event, in bytes.
 func NewEventReader(r io.Reader, limit int) *EventReader {
 	return &EventReader{r: bufio.NewReader(r), max: limit, Retry: -1, fresh: true}
 }

@@ -142,7 +142,7 @@ func validUTF8(d []byte) int {
 	return n
 }
 
-// isShortEscape has the characters that follow the backslash of an escape of two characters.
+// isShortEscape marks the characters that follow the backslash in an escape of two characters.
 var isShortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // escape scans the escape sequence at i, which has more than two characters, both halves of a

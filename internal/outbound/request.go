@@ -28,13 +28,13 @@ type Request struct {
 	Params []byte
 	// Name is the tool, prompt or URI that Params names, which a transport may repeat.
 	Name string
-	// Mirror has the parameters that a transport may repeat.
+	// Mirror contains the parameters that a transport may repeat.
 	Mirror []rpc.MirroredParam
 	// Call is what middleware sees of the request; nil without middleware. A Chain sets it.
 	Call *call.Call
-	// Meta has further members of _meta.
+	// Meta contains further entries of _meta.
 	Meta map[string]json.RawMessage
-	// LogLevel is the level of the log messages that the sender wants; empty for that of its connection.
+	// LogLevel is the level of the log messages that the sender wants; empty means the level of its connection.
 	LogLevel mcp.LoggingLevel
 	// ConnectionMeta, if not nil, replaces Requests.Meta.
 	ConnectionMeta []byte

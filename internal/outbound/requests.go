@@ -23,13 +23,13 @@ import (
 // before the first request. It is safe for concurrent use.
 type Requests struct {
 	Wire Wire
-	// Meta has the members of _meta that every request carries, encoded and without braces; empty for none.
+	// Meta contains the entries of _meta that every request carries, encoded and without braces; empty for none.
 	Meta []byte
 	// NotifyCancelled makes Do send notifications/cancelled for a request that it gives up.
 	// Otherwise the end of Wire.Send cancels the request.
 	NotifyCancelled bool
-	// Shared means that the requests are those of several people, so that no message is attributed to one of them
-	// unless the protocol does; see OriginOf.
+	// Shared says that several people send the requests, so that no message is attributed to one of them unless the
+	// protocol does; see OriginOf.
 	Shared bool
 	// Started, if set, is closed when the peer sends its first byte. Until then time-outs do not begin before StartBy,
 	// because a package runner may have to download the program first. All requests share that time, so a peer that

@@ -35,8 +35,8 @@ func Replace(text string, shown func(r rune) string) string {
 // CodePoint returns the number of a character, as in <U+202E>.
 func CodePoint(r rune) string { return fmt.Sprintf("<U+%04X>", r) }
 
-// isInvisible reports whether a character has no glyph of its own (Unicode, Default_Ignorable_Code_Point and format
-// characters), is a separator of lines, or is blank although it is no white space.
+// isInvisible reports whether a character has no glyph (Unicode, Default_Ignorable_Code_Point and format characters),
+// is a separator of lines, or is blank although it is no white space.
 func isInvisible(r rune) bool {
 	return r == '\u2028' || r == '\u2029' || r == '\u2800' ||
 		unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)

@@ -21,7 +21,7 @@ import (
 type Door struct {
 	// Protect puts the authentication in front of a server, or into it.
 	Protect func(s *server.Server) http.Handler
-	// Headers has the headers of the requests of a user, ada or bob, as names and values; nil if Client knows the user.
+	// Headers contains the request headers of a user, ada or bob, as names and values; nil if Client knows the user.
 	Headers func(user string) []string
 	// Strangers are headers of requests of nobody: the server must reject them.
 	Strangers map[string][]string

@@ -130,7 +130,7 @@ func Within(uri, directory string) (bool, error) {
 	return false, nil
 }
 
-// below reports whether a URI is that of a directory or below it.
+// below reports whether a URI names a directory or something below it.
 func below(uri, dir string) bool {
 	uri, _, _ = strings.Cut(uri, "?")
 	uri, _, _ = strings.Cut(uri, "#")

@@ -161,7 +161,7 @@ type DeferredNotification struct {
 
 // Errors of input requests.
 var (
-	// ErrInputRequired is that of package call.
+	// ErrInputRequired is call.ErrInputRequired.
 	ErrInputRequired = call.ErrInputRequired
 	// ErrCannotAsk is returned if the call cannot send input requests: its method is not tools/call, prompts/get or
 	// resources/read, or its client takes no messages before the response.

@@ -20,8 +20,8 @@ const (
 	maxPollInterval = 5 * time.Second
 )
 
-// Poll calls done until it returns true or an error, or the time-out is over. Done may block
-// until its context ends. The error is that of done, or the cause of the end of ctx.
+// Poll calls done until it returns true or an error, or the time-out is over. Done may block until its context ends. It
+// returns the error of done, or the cause of the end of ctx.
 func Poll(ctx context.Context, timeout time.Duration, done func(ctx context.Context) (bool, error)) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -23,7 +23,7 @@ import (
 // runs the target. Its fields must not change once it serves. It is safe for concurrent use.
 type Engine struct {
 	Store store.KV // for Call.Store
-	// Auth has the scopes that all requests, and those of a method, need; nil for none.
+	// Auth contains the scopes that all requests, and the requests of a method, need; nil for none.
 	Auth   *auth.ProtectedResource
 	Logger *slog.Logger // nil means slog.Default()
 	// Identity is the server's mcp.Implementation as JSON, which is sent with every result of 2026-07-28; nil for none.

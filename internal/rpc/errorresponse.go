@@ -156,7 +156,7 @@ func (c *Call) urlRequiredResponse(ctx context.Context, e *call.URLRequiredError
 	return &jsonrpc.Error{Code: mcp.CodeURLElicitationRequired, Message: "the user must open a URL first", Data: data}
 }
 
-// notifyWhenDone has the client notified of each URL when its user has finished there.
+// notifyWhenDone notifies the client of each URL when its user has finished there.
 func (c *Call) notifyWhenDone(ctx context.Context, e *call.URLRequiredError, elicitations []mcp.ElicitParams) {
 	if c.SessionNotifier == nil {
 		return

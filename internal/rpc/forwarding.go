@@ -32,8 +32,7 @@ func ForwardingOf(ctx context.Context) *Forwarding {
 const headSize = 256
 
 // Reserve returns a slice in a buffer from the pool with space for size bytes, to which the response is appended for
-// Received. It returns nil, so that the response gets memory of its own, if f is nil or for another response than the
-// first.
+// Received. It returns nil, so that the response gets new memory, if f is nil or for another response than the first.
 func (f *Forwarding) Reserve(size int64) []byte {
 	if f == nil || f.buffer != nil {
 		return nil

@@ -185,7 +185,7 @@ func (k *InputKeys) Next(q InputRequest, known func(key string) (digest string))
 	return q.Method + "-" + sum[:12] + "-" + strconv.Itoa(k.same[sum]+1)
 }
 
-// InputBatch has the input requests of one result of a server, whose handlers run concurrently. The handlers that
+// InputBatch contains the input requests of one result of a server, whose handlers run concurrently. The handlers that
 // forward them to a client send them together and with the server's keys. It is safe for concurrent use.
 type InputBatch struct {
 	mu       sync.Mutex

@@ -69,8 +69,8 @@ func (c *Call) Retry(ctx context.Context, operation func() error) error {
 	return Retry(ctx, operation)
 }
 
-// Retry calls operation until it returns an error that is not that of a failed store, or until ctx ends. It then
-// returns the last error. Operation must be safe to repeat if an earlier attempt has succeeded without an answer.
+// Retry calls operation until it succeeds, fails for another reason than a failed store, or ctx ends. It then returns
+// the last error. Operation must be safe to repeat if an earlier attempt has succeeded without an answer.
 func Retry(ctx context.Context, operation func() error) error {
 	for pause := firstRetry; ; pause = min(2*pause, maxRetry) {
 		err := operation()

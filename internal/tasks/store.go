@@ -34,7 +34,7 @@ const (
 	maxResult    = 12 << 20 // bytes; the KV accepts it when it is encrypted, too
 )
 
-// Values is a [store.KV] with the tasks, and a [store.Set] with the names of those of each principal.
+// Values contains the tasks in a [store.KV], and the names of each principal's tasks in a [store.Set].
 type Values interface {
 	store.KV
 	store.Set

@@ -48,7 +48,7 @@ type Task struct {
 	// are the journal, with which the handler can run again.
 	Questions map[string]Question `json:"questions,omitempty"`
 
-	// The outcome of a task that has ended. Result is nil if it is in an entry of its own.
+	// The outcome of a task that has ended. Result is nil if it is stored in a separate entry.
 	Result json.RawMessage `json:"result,omitzero"`
 	Failed bool            `json:"failed,omitempty"` // the result is that of a tool that failed
 	Error  *jsonrpc.Error  `json:"error,omitzero"`
@@ -252,8 +252,8 @@ func (t *Task) Describe(text string) error {
 	return nil
 }
 
-// Complete ends the task with a result. Failed says that it is the result of a tool that failed.
-// A result of nil is in an entry of its own.
+// Complete ends the task with a result. Failed says that it is the result of a tool that failed. A nil result is stored
+// in a separate entry.
 func (t *Task) Complete(result json.RawMessage, failed bool) error {
 	if t.Status.Terminal() {
 		return ErrEnded

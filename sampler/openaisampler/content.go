@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// messagesOf returns the messages of the API for one message: the result of each tool is a message of its own.
+// messagesOf returns the messages of the API for one message: the result of each tool becomes a separate message.
 func messagesOf(m *mcp.SamplingMessage) ([]openai.ChatCompletionMessageParamUnion, error) {
 	if m.Role == mcp.RoleAssistant {
 		message, err := assistantMessage(m)

@@ -17,7 +17,7 @@ import (
 // subscribeTimeout limits how long Subscribe waits for Redis.
 const subscribeTimeout = 10 * time.Second
 
-// bus has all subscriptions of a Store, on one connection.
+// bus contains all subscriptions of a Store, on one connection.
 //
 // Subscribe and Close only record which topics are wanted. The goroutine write sends the
 // commands for them, and the goroutine read receives the answers and messages. So the

@@ -54,7 +54,7 @@ const typeAccessToken = "at+jwt"
 // Default is the profile of RFC 9068.
 var Default = &profiles[0]
 
-// profiles has a row for each provider.
+// profiles contains a row for each provider.
 var profiles = [...]Profile{
 	{
 		Name: "rfc9068", Title: "RFC 9068", Source: "https://www.rfc-editor.org/rfc/rfc9068",

@@ -33,7 +33,7 @@ type Memory struct {
 // maxRemembered limits the values of a Memory. An exchange has about four.
 const maxRemembered = 64
 
-// With adds the values of an exchange, and returns the exchange with those of earlier ones.
+// With adds the values of an exchange to the earlier ones.
 func (m *Memory) With(s Set) Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()

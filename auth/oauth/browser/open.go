@@ -42,7 +42,7 @@ func Open(ctx context.Context, url string) (err error) {
 	return launch(ctx, exec.Command(name, args...)) // without ctx: the browser outlives the flow
 }
 
-// redirectFile writes a page that redirects to an address, in a directory of its own, and returns the URL of the file.
+// redirectFile writes a page that redirects to an address, in a new directory, and returns the URL of the file.
 func redirectFile(ctx context.Context, address string) (string, error) {
 	dir, err := os.MkdirTemp("", "open-browser-") // only the user can read it
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 var (
 	// ErrSessionGone means that the server no longer has the session. It did not process the request.
 	ErrSessionGone error = unsentError{errSessionGone}
-	// ErrNotMCP means that the response is not that of an MCP endpoint.
+	// ErrNotMCP means that the response does not come from an MCP endpoint.
 	ErrNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream",
 		call.ErrInvalidResponse)
 )

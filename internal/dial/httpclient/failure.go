@@ -115,7 +115,7 @@ func (o *Options) failureOf(resp *http.Response) []byte {
 
 // namesLostSession reports whether a response says that the server does not know the session of a request. The status
 // for this is 404 (2025-11-25, basic/transports, Session Management). Servers that respond with 400, 409 or 410 name
-// the session, or that it is not initialized, in a short text. An HTML page is that of a proxy.
+// the session, or that it is not initialized, in a short text. An HTML page comes from a proxy.
 func namesLostSession(resp *http.Response, body []byte) bool {
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusGone:

@@ -35,7 +35,7 @@ type transport struct {
 	mu      sync.Mutex // held while current changes
 }
 
-// NewTransport returns an http.RoundTripper with connections of its own, and with the settings of http.DefaultTransport
+// NewTransport returns an http.RoundTripper with its own connections, and with the settings of http.DefaultTransport
 // otherwise. It closes idle connections before the server does. It is nil if the program has replaced
 // http.DefaultTransport by another kind of http.RoundTripper, which is to be used then.
 func NewTransport() http.RoundTripper {

@@ -36,7 +36,7 @@ type Client struct {
 	// Notifications holds the handlers of extensions' notifications, by method. They run in
 	// the goroutine that reads from the wire.
 	Notifications map[string]func(ctx context.Context, params json.RawMessage)
-	// TaskChanges has the changes of tasks that the server reports.
+	// TaskChanges contains the changes of tasks that the server reports.
 	TaskChanges outbound.TaskChanges
 	logger      *slog.Logger
 	ignored     loglimit.Limiter // of log lines about messages of the server

@@ -27,7 +27,7 @@ const (
 	clientTaskPage = 25          // tasks in one result of tasks/list
 )
 
-// clientTasks has the requests of the server that the client runs as tasks (2025-11-25,
+// clientTasks contains the requests of the server that the client runs as tasks (2025-11-25,
 // basic/utilities/tasks). They belong to the connection, and end with it.
 type clientTasks struct {
 	mu       sync.Mutex

@@ -9,10 +9,10 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// A client may resume the stream of a call at another replica than that of the call. That replica follows
-// the stream: it reads the events from the log. It asks the replica of the call to announce new events, and
-// reads the log at intervals in case an announcement is lost. When the lease of the replica of the call
-// has ended, the follower logs an error as the last event. Only one replica can log it.
+// A client may resume the stream of a call at another replica than the one that runs the call. That replica follows the
+// stream: it reads the events from the log. It asks the replica of the call to announce new events, and reads the log
+// at intervals in case an announcement is lost. When the lease of the replica of the call has ended, the follower logs
+// an error as the last event. Only one replica can log it.
 
 const (
 	// pollInterval is the time between two readings of the log without an announcement, and between two checks
@@ -212,7 +212,7 @@ func (s *sessionStream) logLostResponse(latest entry) error {
 // errEndedElsewhere means that another replica has ended the stream, because the lease of this replica had ended.
 var errEndedElsewhere = errors.New("another replica has ended the stream")
 
-// explain returns nil if the log has e as entry seq. Otherwise the error is errEndedElsewhere or that of the store.
+// explain returns nil if the log has e as entry seq. Otherwise it returns errEndedElsewhere or an error of the store.
 func (s *sessionStream) explain(seq uint64, e entry) error {
 	entries, err := s.all.read(context.Background(), s.key, seq-1)
 	switch {

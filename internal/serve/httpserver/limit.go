@@ -55,8 +55,7 @@ func (t *limiter) release(o owner) {
 }
 
 // limiterFor returns the limiter for requests of a method, the limit for the owner, and the error above it.
-// Subscriptions, which are long-lived, have a limiter of their own so that they do not use up the limit of other
-// requests.
+// Subscriptions, which are long-lived, have a separate limiter so that they do not use up the limit of other requests.
 func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int, above *call.OverloadError) {
 	anonymous := o.who == principal.Anonymous
 	switch stays := rpc.IsLongLived(method); {

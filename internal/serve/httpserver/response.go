@@ -82,7 +82,7 @@ func (s *Server) serve(ctx context.Context, r *http.Request, x *exchange, p rpc.
 	x.stream.exited = false
 }
 
-// outcomeOf returns the outcome of a call whose response reports an error, or nil. C may be nil if the error is that of
+// outcomeOf returns the outcome of a call whose response reports an error, or nil. C may be nil if the error comes from
 // NewCall.
 func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error) (o outcome) {
 	rejected := c == nil || !c.Served

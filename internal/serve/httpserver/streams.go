@@ -33,7 +33,7 @@ type Streams struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string][]*sessionStream // by group, which is the key of the session; a session has few streams
-	// unterminated has the streams for TerminateStreams, with the number of the event that could not be logged.
+	// unterminated contains the streams for TerminateStreams, with the number of the event that could not be logged.
 	unterminated map[*sessionStream]uint64
 }
 

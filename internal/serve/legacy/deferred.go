@@ -95,7 +95,7 @@ var _ rpc.SessionNotifier = (*Session)(nil)
 func (s *Session) SessionID() string { return s.Source }
 
 // current returns the session in memory, and begins a use of it, which release ends. It returns nil if the session has
-// ended. A SessionNotifier often outlives its request: that of a task, of a host or of a deferred notification. After
+// ended. A SessionNotifier often outlives its request, for example for a task, a host or a deferred notification. After
 // the request, another object replaces a session that another replica has changed, and an unused one is evicted. So
 // every method of the SessionNotifier begins with current.
 func (s *Session) current() (now *Session, release func()) {

@@ -147,7 +147,7 @@ func (ss *StoredSession) beginStream(ctx context.Context, name string, takeOver 
 	return number, before, err
 }
 
-// HasNewestStream reports whether no replica has begun a standalone stream after that of this one.
+// HasNewestStream reports whether no other replica has begun a standalone stream after this one.
 func (ss *StoredSession) HasNewestStream(ctx context.Context) (bool, error) {
 	item, err := ss.read(ctx, false)
 	if err != nil {

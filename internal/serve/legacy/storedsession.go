@@ -189,9 +189,9 @@ func (ss *StoredSession) stream(ctx context.Context, name string, takeOver bool)
 // maxUpdates limits the attempts to write a session's state when other replicas write it concurrently.
 const maxUpdates = 8
 
-// update changes the session's state in the store. The error is ErrNoSession, that of change,
-// or the store's. If change returns errUnchanged, update writes nothing and returns nil. If change
-// returns store.ErrConflict, or another replica has changed the state, update calls it again.
+// update changes the session's state in the store. It returns ErrNoSession, the error of change, or the store's. If
+// change returns errUnchanged, update writes nothing and returns nil. If change returns store.ErrConflict, or another
+// replica has changed the state, update calls it again.
 func (ss *StoredSession) update(ctx context.Context, change func(*State) error) error {
 	for attempt := range maxUpdates {
 		item, err := ss.read(ctx, attempt == 0)

@@ -160,7 +160,7 @@ func setOf(uris []string) map[string]struct{} {
 	return set
 }
 
-// activate starts the delivery of changes, including those of lists.
+// activate starts the delivery of changes, including changes of lists.
 func (s *subscriptions) activate(lists mcp.SubscriptionFilter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +196,7 @@ func (s *Server) listFilter(who principal.Principal) mcp.SubscriptionFilter {
 // pending notifications move to the new one.
 func (s *Session) Notifications() *NotificationQueue { return s.openQueue(nil) }
 
-// openQueue is Notifications. The state is that of a stored session, or nil.
+// openQueue implements Notifications. The state belongs to a stored session, or is nil.
 func (s *Session) openQueue(state *State) *NotificationQueue {
 	lists := s.server.listFilter(s.who)
 	u := &s.subscriptions

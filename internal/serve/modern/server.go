@@ -31,7 +31,7 @@ type Server struct {
 	// never is.
 	Rechecks func() <-chan struct{}
 	Now      func() time.Time
-	// Inflight has the requests of a connection, whose ids are unique there: each connection has its own copy of the
+	// Inflight keeps the requests of a connection, whose ids are unique there: each connection has its own copy of the
 	// Server. It is nil for HTTP, where each request stands alone.
 	Inflight *rpc.Inflight
 }

@@ -115,7 +115,7 @@ func examine(cmd *cobra.Command, flags *dialing.Flags, args []string) error {
 	return nil
 }
 
-// examineOne examines one server. Its error is that of the connection.
+// examineOne examines one server. It returns an error if it cannot connect.
 func examineOne(cmd *cobra.Command, flags *dialing.Flags, target []string, report func(doctor.Finding)) error {
 	d, to, err := flags.Dialer(cmd, target)
 	if err != nil {

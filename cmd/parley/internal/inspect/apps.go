@@ -31,8 +31,8 @@ func (h *hub) newFrame(_ *http.Request, declared apps.CSP) (appFrame, error) {
 }
 
 // appFrames returns the handler of the outer frames of MCP Apps. Their origin has nothing to protect: they contain
-// pages of servers, whose content security policy is that of the frame. page is the origin of the page, the only one
-// that may have these frames.
+// pages of servers, with the content security policy of the frame. page is the origin of the page, the only one that
+// may have these frames.
 func appFrames(host, page string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/")

@@ -115,7 +115,7 @@ func (h *hub) state() ([]byte, *state) {
 	return raw, &now
 }
 
-// hub has the state of the page. Its mutex is taken after those of the log and of the servers.
+// hub keeps the state of the page. Its mutex is taken after the mutexes of the log and of the servers.
 type hub struct {
 	ctx        context.Context // ends with the inspector
 	now        func() time.Time

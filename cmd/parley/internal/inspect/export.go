@@ -19,8 +19,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// recent has the latest lines of a recording of all servers. It is the io.Writer of its recording.Writer, which writes
-// each line with one call, the header first.
+// recent keeps the latest lines of a recording of all servers. It is the io.Writer of its recording.Writer, which
+// writes each line with one call, the header first.
 type recent struct {
 	mu    sync.Mutex
 	lines [][]byte

@@ -59,8 +59,8 @@ type Server struct {
 // LoginOptions are the options of a login.
 type LoginOptions struct {
 	Scopes []string // to request, in addition to those that the server requires
-	// ClientID and ClientSecret are those of a client that the user has registered. Without a ClientID, the login
-	// finds or registers a client.
+	// ClientID and ClientSecret identify a client that the user has registered. Without a ClientID, the login finds or
+	// registers a client.
 	ClientID, ClientSecret string
 	// RedirectURI is the one to use, with a host of the loopback interface; empty means http://127.0.0.1/callback with
 	// any port.

@@ -109,7 +109,7 @@ func (f *LogFlag) Apply(cmd *cobra.Command) error {
 	return nil
 }
 
-// BoundedAttr returns an attribute of a log record whose text, which may be that of a server or a client, is not longer
+// BoundedAttr returns an attribute of a log record whose text, which may come from a server or a client, is not longer
 // than a line of a log. It is for slog.HandlerOptions.
 func BoundedAttr(_ []string, attr slog.Attr) slog.Attr {
 	value := attr.Value.Resolve()

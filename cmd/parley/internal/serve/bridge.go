@@ -94,7 +94,7 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string, login func(*
 
 // openHost returns a host of one server, which is ready.
 func openHost(ctx context.Context, d *client.Dialer, target client.Target) (*host.Host, error) {
-	// The name is for errors and the log. Without a prefix, the names of tools are those of the server.
+	// The name is for errors and the log. Without a prefix, tools keep the server's names.
 	h := &host.Host{Dialer: *d, Logger: d.Logger,
 		Servers: []host.ServerConfig{{Name: "server", Target: target, NoPrefix: true}}}
 	// the gateway is made later

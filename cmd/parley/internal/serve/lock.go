@@ -417,7 +417,7 @@ func (l *listed) accept(file *lock.File, only, name string) (accepted []string, 
 	return accepted, removed
 }
 
-// review reports whether differences are those of --digest or, without it, shows them and asks.
+// review reports whether the differences match --digest. Without that flag, it shows them and asks.
 func (f *lockFlags) review(cmd *cobra.Command, found *differences, args []string) (agreed bool, err error) {
 	switch {
 	case f.digest != "" && f.digest != found.Digest:

@@ -148,7 +148,7 @@ func tapCommand(cmd *cobra.Command, flags *tapFlags, words []string, server tran
 	return nil
 }
 
-// tapURL forwards to a URL. The requests have the headers of a configuration, and those of --header.
+// tapURL forwards to a URL. It adds the headers of a configuration, and the ones of --header.
 func tapURL(cmd *cobra.Command, flags *tapFlags, text string, configured http.Header) error {
 	target, err := url.Parse(text)
 	if err != nil || target.Host == "" || target.User != nil {

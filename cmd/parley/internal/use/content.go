@@ -236,7 +236,7 @@ type answers struct {
 	decline bool
 }
 
-// answerSet has answers as words of a command line.
+// answerSet contains answers as words of a command line.
 type answerSet struct {
 	words []string
 	whole bool // for one question; otherwise, each word is for the question that has its field

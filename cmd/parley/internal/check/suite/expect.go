@@ -201,7 +201,7 @@ func shorten(text string) string {
 	return text
 }
 
-// Report has the results of the tests of a file in one revision.
+// Report contains the results of the tests of a file in one revision.
 type Report struct {
 	File   string `json:"file"`
 	Target string `json:"target"`

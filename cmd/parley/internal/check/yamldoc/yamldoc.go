@@ -87,7 +87,7 @@ func syntaxError(path string, err error) error {
 	return fmt.Errorf("%s: invalid YAML: %s", path, text)
 }
 
-// Line returns the line of the value at a JSON Pointer. The line of a member is that of its name.
+// Line returns the line of the value at a JSON Pointer. For a value in an object, it is the line of the key.
 func (d *Document) Line(at jsontext.Pointer) int { return d.place(at).line }
 
 // place returns the position of a value, or, if it is missing, of the value that should contain it.

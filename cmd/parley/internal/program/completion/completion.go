@@ -148,7 +148,7 @@ func Words(words ...cobra.Completion) Argument {
 	}
 }
 
-// Tool completes the name of a tool, Prompt that of a prompt, and Entry also a URI or a URI template.
+// Tool completes the name of a tool, Prompt the name of a prompt, and Entry also a URI or a URI template.
 var (
 	Tool   = ofLists("tools")
 	Prompt = ofLists("prompts")

@@ -101,7 +101,7 @@ func (f *Flags) AddTo(cmd *cobra.Command, timeout string) {
 	f.record.Add(cmd)
 }
 
-// AddUnrecorded adds the flags except those of recordings, which are of one server.
+// AddUnrecorded adds the flags without the ones for recordings, which record one server.
 func (f *Flags) AddUnrecorded(cmd *cobra.Command, timeout string) {
 	flags := cmd.Flags()
 	f.Config.Add(cmd)

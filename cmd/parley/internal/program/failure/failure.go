@@ -65,7 +65,7 @@ func (e *mistakenError) Error() string { return e.mistake.Error() }
 
 func (e *mistakenError) Unwrap() []error { return []error{e.mistake, e.reported} }
 
-// ServerExit is the exit code of the server of parley tap, which becomes that of parley.
+// ServerExit is the exit code of the server of parley tap, with which parley exits, too.
 type ServerExit int
 
 func (e ServerExit) Error() string { return fmt.Sprintf("the server has exited with code %d", int(e)) }

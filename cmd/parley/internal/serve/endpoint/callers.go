@@ -24,7 +24,7 @@ type callers struct {
 	from   []netip.Prefix // addresses of the proxy
 }
 
-// none reports whether there are no settings but those of tokens.
+// none reports whether all settings are about tokens.
 func (c *callers) none() bool {
 	return c.keys == "" && c.header == "" && c.groups == "" && c.from == nil
 }

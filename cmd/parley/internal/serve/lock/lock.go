@@ -41,7 +41,7 @@ type File struct {
 	Servers map[string]*Server `json:"servers"`
 }
 
-// Server has the accepted definitions of one server.
+// Server contains the accepted definitions of one server.
 type Server struct {
 	Instructions *Pin            `json:"instructions,omitempty"`
 	Prompts      map[string]*Pin `json:"prompts,omitempty"`

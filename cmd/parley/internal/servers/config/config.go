@@ -264,7 +264,7 @@ func samePath(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// merge sets the content of c to that of files.
+// merge sets the content of c to the merged content of files.
 func (c *Config) merge(files []*Config) {
 	for _, f := range files {
 		for i := range f.Servers {

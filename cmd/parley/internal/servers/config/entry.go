@@ -255,7 +255,7 @@ func (s *Server) checkCallerHeaders() error {
 	return nil
 }
 
-// toolFields are the members of a selection of tools, promptFields those of prompts.
+// toolFields are the fields of a selection of tools, promptFields the fields of a selection of prompts.
 var (
 	promptFields = fields[host.Selection]{
 		{"only", func(s *host.Selection) any { return list{&s.Only} }},

@@ -137,7 +137,7 @@ func (r *Rules) limits() (all []limit, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("memory %w", err)
 		}
-		// RLIMIT_AS would count addresses that a runtime reserves and never uses: those of Node.js are many GiB.
+		// RLIMIT_AS would count addresses that a runtime reserves and never uses: many GiB in Node.js.
 		all = append(all, limit{"the memory", unix.RLIMIT_DATA, uint64(bytes)})
 	}
 	if r.Files > 0 {

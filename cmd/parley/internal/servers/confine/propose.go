@@ -12,7 +12,7 @@ import (
 )
 
 // runners are programs that download packages and start them, with the variables that name their caches. A confined
-// runner has caches of its own: programs that are not confined start what they find in the user's.
+// runner gets its own caches: programs that are not confined start what they find in the user's.
 var runners = map[string][]string{
 	"npm": {"npm_config_cache"}, "npx": {"npm_config_cache"},
 	"uv":  {"UV_CACHE_DIR", "UV_TOOL_DIR", "UV_PYTHON_INSTALL_DIR"},

@@ -42,7 +42,7 @@ func (p *Place) join(elements ...string) string {
 	return strings.Join(elements, separator)
 }
 
-// config returns the directory of the user's configuration: on Linux and other systems that of the XDG specification.
+// config returns the directory of the user's configuration: on Linux and other systems, as the XDG specification says.
 func (p *Place) config() string {
 	switch p.OS {
 	case "windows":

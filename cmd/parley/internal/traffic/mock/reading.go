@@ -259,7 +259,7 @@ func (r *reading) note(what string, s step) {
 
 func (c *recordedCall) step(s step) { c.response.Steps = append(c.response.Steps, s) }
 
-// ask adds a question that was not asked before. The key is that of 2026-07-28.
+// ask adds a question that was not asked before. The key is from 2026-07-28.
 func (c *recordedCall) ask(id, key, method string, params json.RawMessage) {
 	if c.asked[id] {
 		return

@@ -83,7 +83,7 @@ func (m *Mock) warn(err error) {
 	}
 }
 
-// list has the entries of all pages of a list, and of all times at which it was requested. The last definition of
+// list contains the entries of all pages of a list, and of all times at which it was requested. The last definition of
 // an entry counts.
 type list[T any] struct {
 	entries []T

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// script has the responses to the requests for one tool, prompt, resource or template.
+// script contains the responses to the requests for one tool, prompt, resource or template.
 type script struct {
 	subject   string // such as "tools/call greet"
 	responses []*response

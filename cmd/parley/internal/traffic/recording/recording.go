@@ -108,7 +108,7 @@ type Response struct {
 	Header http.Header `json:"headers,omitzero"`
 }
 
-// StreamPart has the fields of a server-sent event except for its data.
+// StreamPart contains the fields of a server-sent event except for its data.
 type StreamPart struct {
 	ID    string `json:"id,omitzero"`
 	Name  string `json:"name,omitzero"` // empty for "message"

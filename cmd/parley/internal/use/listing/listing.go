@@ -115,7 +115,7 @@ func (l *List) Collect(ctx context.Context, c *client.Client, options ...client.
 	return items, nil
 }
 
-// Listing has the entries of a server by the names of the lists.
+// Listing contains the entries of a server by the names of the lists.
 type Listing map[string][]*Item
 
 // All gets the lists that the server has capabilities for. It returns incomplete lists

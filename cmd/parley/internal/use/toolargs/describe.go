@@ -134,7 +134,7 @@ func wordsOf(n node, name string, value json.RawMessage) (texts []string) {
 	return []string{name + ":=" + compact(value)}
 }
 
-// formats has an example of each format (JSON Schema Validation, section 7.3).
+// formats contains an example of each format (JSON Schema Validation, section 7.3).
 var formats = map[string]string{
 	"date": "2030-01-31", "date-time": "2030-01-31T12:00:00Z", "time": "12:00:00Z", "duration": "P1D",
 	"email": "user@example.com", "hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1",

@@ -24,8 +24,8 @@ type document struct {
 	targets map[string]*value // of references
 }
 
-// node has the rules of a schema for one value. It follows references and combines subschemas, but it is lenient: the
-// server validates the arguments, so keywords that are not understood have no effect.
+// node contains the rules of a schema for one value. It follows references and combines subschemas, but it is lenient:
+// the server validates the arguments, so keywords that are not understood have no effect.
 type node struct {
 	doc *document
 	// all are objects that all apply: the schema itself, the target of its $ref, and its allOf. Loop over subschemas()
