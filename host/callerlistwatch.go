@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/principal"
 )
-
-// maxListWatches is the maximum number of callers of one server whose lists are watched at a time. Each watch keeps
-// the client of its caller in use, and half of the clients of callers remain for requests.
-const maxListWatches = maxConnections / 2
 
 var (
 	errListsUnreported = errors.New("the server does not report changes of its lists to the caller")
@@ -21,8 +18,9 @@ var (
 
 // WatchLists calls changed whenever a server with CallerAuth has changed the lists of the caller of ctx, until ctx ends
 // or the Host is closed. [Client.Status] then returns the new lists. The watch uses the caller's connection, and starts
-// again when it fails, for example because the caller needs a login. A Host watches the lists of at most 128 callers of
-// one server at a time; further calls of WatchLists wait. Changes that occur while changed runs are merged.
+// again when it fails, for example because the caller needs a login. A Host watches the lists and resources of at most
+// 128 callers of one server at a time; further calls of WatchLists wait. Changes that occur while changed runs are
+// merged.
 //
 // If another server replaces this one, WatchLists continues with it; see [Host.SetServers]. WatchLists returns nil when
 // ctx ends. It returns [ErrUnknown] for an unknown or removed server, ErrAnonymousCaller, or call.ErrClosed.
@@ -103,12 +101,10 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 	if s.config.CallerAuth == nil {
 		return errListsUnreported
 	}
-	select {
-	case s.listWatches <- struct{}{}:
-		defer func() { <-s.listWatches }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := s.pool.awaitWatch(ctx, who); err != nil {
+		return err
 	}
+	defer s.pool.endWatch(who)
 	if *reported == nil {
 		*reported = s.pool.latest(who).offer
 	}
@@ -166,6 +162,59 @@ func (s *supervisor) updateLists(ctx context.Context, who principal.Principal, r
 	return nil
 }
 
+// beginWatch reports whether a watch for a user can begin; then endWatch must follow. All watches of a user use one
+// connection for as long as they last, so at most half of the connections are for watches, and the others for requests.
+// It requires that mu is held.
+func (a *pool) beginWatch(who principal.Principal) bool {
+	if a.watched[who] == 0 && len(a.watched) >= a.max/2 {
+		return false
+	}
+	a.watched[who]++
+	return true
+}
+
+// endWatch ends a watch.
+func (a *pool) endWatch(who principal.Principal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.watched[who]--; a.watched[who] == 0 {
+		delete(a.watched, who)
+		a.unwatched.notify()
+	}
+}
+
+// awaitWatch waits until a watch for a user can begin.
+func (a *pool) awaitWatch(ctx context.Context, who principal.Principal) error {
+	for {
+		ended := a.unwatched.wait()
+		a.mu.Lock()
+		begun := a.beginWatch(who)
+		a.mu.Unlock()
+		if begun {
+			return nil
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// mayWatch returns the error of a subscription of a user that would be one too many.
+func (a *pool) mayWatch(who principal.Principal) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.watched[who] == 0 && len(a.watched) >= a.max/2 {
+		return errTooManyWatched()
+	}
+	return nil
+}
+
+func errTooManyWatched() error {
+	return &call.OverloadError{Limit: "callers with subscriptions at the server", RetryAfter: time.Minute}
+}
+
 // userWatch watches the resources to which a user has subscribed at a server with CallerAuth.
 type userWatch struct {
 	subscriptions subscriptions
@@ -185,6 +234,9 @@ func (a *pool) watchFor(who principal.Principal) (*subscriptions, func(), error)
 	}
 	w := a.watches[who]
 	if w == nil {
+		if !a.beginWatch(who) {
+			return nil, nil, errTooManyWatched()
+		}
 		w = new(userWatch)
 		a.watches[who] = w
 		var ctx context.Context
@@ -200,10 +252,14 @@ func (a *pool) watchFor(who principal.Principal) (*subscriptions, func(), error)
 	w.uses++
 	return &w.subscriptions, func() {
 		a.mu.Lock()
-		defer a.mu.Unlock()
-		if w.uses--; w.uses == 0 {
+		last := w.uses == 1
+		if w.uses--; last {
 			w.cancel()
 			delete(a.watches, who)
+		}
+		a.mu.Unlock()
+		if last {
+			a.endWatch(who)
 		}
 	}, nil
 }

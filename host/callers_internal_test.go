@@ -344,12 +344,11 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	}
 	l.login.Store(false)
 	hers, end := watch("ada")
-	defer end()
 	l.login.Store(true)
 	must.Get(l.host.Client("up").Status(asUser(t, "ada"), 0))(t)
-	for range maxListWatches - 1 {
-		s.listWatches <- struct{}{} // other callers
-	}
+	s.pool.mu.Lock()
+	s.pool.max = 2 // one for watches
+	s.pool.mu.Unlock()
 	await := func(changed chan struct{}) {
 		t.Helper()
 		for n := 0; ; n++ { // until the watch has begun
@@ -375,10 +374,62 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	if len(his) > 0 {
 		t.Error("a caller beyond the limit is watched")
 	}
-	<-s.listWatches
+	end()
 	await(his)
 	must.CheckIs(t, l.host.Client("up").WatchLists(t.Context(), nil), ErrAnonymousCaller)
 	must.CheckIs(t, l.host.Client("absent").WatchLists(asUser(t, "ada"), nil), ErrUnknown)
+}
+
+// Subscriptions keep the connections of their users in use. Half of the connections remain for requests, also of other
+// users.
+func TestSubscriptionsLeaveConnectionsForRequests(t *testing.T) {
+	l := newListing(t, &Host{})
+	server.AddStatic(l.server, mcp.Resource{URI: "note://a", Name: "a"}, "text")
+	pool := &l.host.find("up").pool
+	pool.max = 4
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 4)
+	for _, name := range []string{"ada", "bob", "cem", "dan"} {
+		go func() {
+			user := auth.NewContext(ctx, auth.FromContext(asUser(t, name)))
+			ended <- l.host.Client("up").Subscribe(user, "note://a", func() {})
+		}()
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(20 * time.Second)
+	for subscribed := 0; subscribed+len(ended) < 4; {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("%d subscriptions use a connection, and %d have failed", subscribed, len(ended))
+		}
+		subscribed = 0
+		pool.mu.Lock()
+		for _, c := range pool.byKey {
+			if c.uses > 0 {
+				subscribed++
+			}
+		}
+		pool.mu.Unlock()
+	}
+	must.Check(t, must.Err(l.host.Client("up").Status(asUser(t, "eve"), 0)))
+	for range 2 {
+		overload := new(call.OverloadError)
+		err := must.Receive(t, ended, "a subscription beyond the limit")
+		must.CheckThat(t, errors.As(err, &overload), "a subscription beyond the limit: %v", err)
+	}
+	var of []string
+	for _, name := range []string{"ada", "bob", "cem", "dan", "eve"} {
+		if l.host.Client("up").MaySubscribe(asUser(t, name), "note://a") == nil {
+			of = append(of, name)
+		}
+	}
+	must.CheckEqual(t, len(of), 2, of) // those who have a subscription already
+	cancel()
+	must.Check(t, must.Receive(t, ended, "a subscription"))
+	must.Check(t, must.Receive(t, ended, "a subscription"))
+	must.Check(t, l.host.Client("up").MaySubscribe(asUser(t, "eve"), "note://a"))
 }
 
 // A watch that cannot request the changed lists tries again, although the server reports no other change.

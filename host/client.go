@@ -131,10 +131,13 @@ func (c Client) Complete(ctx context.Context, params mcp.CompleteParams) (*mcp.C
 // suffice.
 //
 // If another server replaces this one, Subscribe continues with it; see [Host.SetServers]. Subscribe returns nil when
-// ctx ends. It returns [ErrUnknown] for an unknown or removed server; call.ErrClosed; a *call.OverloadError if the
-// server would have more than 1,024 subscribed resources, or more than 1 MiB of their URIs; a *[DeniedError] if the
-// policy rejects the subscription, now or later (see [Host.PolicyChanged]); and an error if a server with CallerAuth
-// requires an authenticated caller.
+// ctx ends. It returns:
+//
+//   - [ErrUnknown] for an unknown or removed server, and call.ErrClosed
+//   - a *call.OverloadError if the server would have more than 1,024 subscribed resources, or more than 1 MiB of their
+//     URIs, or if the lists or resources of 128 other callers of a server with CallerAuth are watched
+//   - a *[DeniedError] if the policy rejects the subscription, now or later; see [Host.PolicyChanged]
+//   - an error if a server with CallerAuth requires an authenticated caller
 func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error {
 	h, server := c.host, c.server
 	sub := &subscriber{updated}

@@ -75,11 +75,13 @@ type pool struct {
 	idle time.Duration
 	max  int
 
-	listed broadcast // that a user has received lists
+	listed    broadcast // that a user has received lists
+	unwatched broadcast // that watched is shorter
 
 	mu      sync.Mutex
 	byKey   map[audience]*connection
 	watches map[principal.Principal]*userWatch
+	watched map[principal.Principal]int // the watches of lists and resources that keep the connection of a user in use
 	closed  bool
 	closing sync.WaitGroup // watches, and clients that are being closed; Add is called under mu before closed is set
 }
@@ -87,6 +89,7 @@ type pool struct {
 func (a *pool) init(s *supervisor) {
 	a.of, a.idle, a.max = s, connectionIdle, maxConnections
 	a.byKey, a.watches = make(map[audience]*connection), make(map[principal.Principal]*userWatch)
+	a.watched = make(map[principal.Principal]int)
 }
 
 // acquire returns the connection of an audience, and dials the server first if there is none. Release must follow.

@@ -35,8 +35,6 @@ type supervisor struct {
 
 	catalog *catalog // of the last search; guarded by Host.cataloging
 
-	listWatches chan struct{} // has an element for each user whose lists are watched
-
 	ctx      context.Context // ends with the Host, or by cancel
 	cancel   context.CancelCauseFunc
 	serving  context.Context // ends with ctx, or by retire
@@ -68,14 +66,13 @@ type supervisor struct {
 
 func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor {
 	s := &supervisor{
-		name:        config.Name,
-		config:      config,
-		host:        h,
-		reviewer:    h.Review,
-		dialer:      h.Dialer,
-		logger:      h.logger().With("server", config.Name),
-		wanted:      make(chan struct{}, 1),
-		listWatches: make(chan struct{}, maxListWatches),
+		name:     config.Name,
+		config:   config,
+		host:     h,
+		reviewer: h.Review,
+		dialer:   h.Dialer,
+		logger:   h.logger().With("server", config.Name),
+		wanted:   make(chan struct{}, 1),
 	}
 	s.callerHeaders, _ = config.callerHeaders() // they are checked
 	s.naming = newNaming(&s.config, h.maxName(), reserved)

@@ -301,14 +301,21 @@ func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 
 // MaySubscribe returns nil if the caller of ctx may subscribe to a resource of the server, and records the decision, as
 // [Client.Subscribe] does. Call it for each caller if one call of [Client.Follow] serves several. It returns
-// [ErrUnknown], [ErrAnonymousCaller] for a server with CallerAuth, or a *[DeniedError].
+// [ErrUnknown], [ErrAnonymousCaller] for a server with CallerAuth, a *call.OverloadError if such a server has too many
+// callers with subscriptions, or a *[DeniedError].
 func (c Client) MaySubscribe(ctx context.Context, uri string) error {
 	s := c.host.find(c.server)
 	if s == nil {
 		return unknown("server", c.server)
 	}
-	if s.config.CallerAuth != nil && callerOf(ctx).Principal == principal.Anonymous {
-		return fmt.Errorf("server %q: %w", c.server, ErrAnonymousCaller)
+	if s.config.CallerAuth != nil {
+		who := callerOf(ctx).Principal
+		if who == principal.Anonymous {
+			return fmt.Errorf("server %q: %w", c.server, ErrAnonymousCaller)
+		}
+		if err := s.pool.mayWatch(who); err != nil {
+			return fmt.Errorf("server %q: %w", c.server, err)
+		}
 	}
 	return c.host.permit(ctx, s, &Request{Method: mcp.MethodSubscribe, Server: c.server, Kind: KindResource, Name: uri})
 }
