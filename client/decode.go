@@ -26,7 +26,7 @@ import (
 func (c *Client) decode(method, name string, raw json.RawMessage, cached bool, into any) (json.RawMessage, error) {
 	kept, faults, err := contain.Decode(raw, into)
 	if kind := resultType(into); err == nil && (kind == mcp.ResultTypeInputRequired || kind == mcp.ResultTypeTask) {
-		err = fmt.Errorf("its resultType is %q, which the revision of the connection does not have", kind)
+		err = fmt.Errorf("its resultType is %q, which the revision of the connection does not define", kind)
 	}
 	if err == nil && faults == nil {
 		return kept, nil

@@ -184,7 +184,7 @@ func (c *Client) CallExtension(ctx context.Context, method string, params any,
 	}, false)
 }
 
-var errNotExtension = errors.New("the method is not one of an extension")
+var errNotExtension = errors.New("the method does not belong to an extension")
 
 // NotifyExtension sends a notification of an extension. method begins with "notifications/";
 // params are as for [Client.CallExtension]. It returns when the notification is sent. Servers

@@ -161,7 +161,7 @@ func (t *Task) Get(ctx context.Context) (*mcp.DetailedTask, error) {
 // errors.ErrUnsupported.
 func (t *Task) Answer(ctx context.Context, responses mcp.InputResponses) error {
 	if t.id == "" {
-		return errors.New("tasks/update: the tool has run already, without a task")
+		return errors.New("tasks/update: the tool has already run, without a task")
 	}
 	if r := t.c.Revision(); !revision.TaskExtension.In(r) {
 		return fmt.Errorf("tasks/update: %w in %s: use Wait", errors.ErrUnsupported, r)

@@ -51,7 +51,7 @@ func (t *Task) get(ctx context.Context) (*mcp.DetailedTask, mcp.Revision, error)
 		err = checkState(state)
 	}
 	if err == nil && state.TaskID != t.id {
-		err = errors.New("the task is another one than requested")
+		err = errors.New("the server returned a different task than requested")
 	}
 	if err != nil {
 		return nil, r, fmt.Errorf("%w: tasks/get: %w", call.ErrInvalidResponse, err)

@@ -198,7 +198,7 @@ func (c claims) conflict(kind, name string) error {
 		servers = append(servers, claimant.supervisor.name)
 	}
 	slices.Sort(servers)
-	return fmt.Errorf("%s %s is withheld: the servers %q have it", kind, name, servers)
+	return fmt.Errorf("%s %s is withheld: several servers offer it, %q", kind, name, servers)
 }
 
 // tool returns the server that has a tool with a merged name, and the name that the server uses.

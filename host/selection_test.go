@@ -224,7 +224,7 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for i, conflict := range []string{"tool c__y is withheld", `tool shared is withheld: the servers ["a" "b"] have it`} {
+	for i, conflict := range []string{"tool c__y is withheld", `tool shared is withheld: several servers offer it, ["a" "b"]`} {
 		status := h.Status()[i]
 		if status.State != host.Ready || status.Incomplete == nil ||
 			!strings.Contains(status.Incomplete.Error(), conflict) {

@@ -144,7 +144,7 @@ func Get(ctx context.Context, from Source, uri string) (*Skill, error) {
 	case err != nil:
 		return nil, fmt.Errorf("skills: %w", err)
 	case result.Skill == nil || result.Skill.URI != uri:
-		return nil, fmt.Errorf("skills: the server has returned another skill than %.200q", uri)
+		return nil, fmt.Errorf("skills: the server returned a different skill than %.200q", uri)
 	}
 	return result.Skill, nil
 }

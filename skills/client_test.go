@@ -111,10 +111,10 @@ func TestFilesAreVerified(t *testing.T) {
 	generated := &skills.Skill{URI: oneURI,
 		Frontmatter: json.RawMessage(`{"name":"one","description":"other","count":1}`)}
 	for want, s := range map[string]*skills.Skill{
-		"the entry says 43":                            longer,
-		"its digest is not":                            other,
-		`the field "count" of its frontmatter differs`: one(t, `{"name":"one","description":"d","count":2}`, oneText),
-		`its frontmatter has a field "count" more`:     one(t, `{"name":"one","description":"d"}`, oneText),
+		"the entry says 43":                                     longer,
+		"its digest is not":                                     other,
+		`the field "count" of its frontmatter differs`:          one(t, `{"name":"one","description":"d","count":2}`, oneText),
+		`its frontmatter contains the additional field "count"`: one(t, `{"name":"one","description":"d"}`, oneText),
 		`the field "extra" of its`: one(t,
 			`{"name":"one","description":"d","count":1,"extra":null}`, oneText),
 		`the field "description" of its`: generated,

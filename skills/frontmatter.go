@@ -181,7 +181,7 @@ func compareFrontmatter(entry, file json.RawMessage) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(b)) {
 		if _, ok := a[name]; !ok {
-			return fmt.Errorf("its frontmatter has a field %.80q more", name)
+			return fmt.Errorf("its frontmatter contains the additional field %.80q", name)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ var (
 	ErrDiscovery = errors.New("cannot discover the authorization server")
 	// errResourceMismatch means that the metadata names another resource than the MCP
 	// server.
-	errResourceMismatch = errors.New("metadata is of another resource")
+	errResourceMismatch = errors.New("the metadata describes another resource")
 	// errIssuerMismatch means that metadata or a response names another issuer than the
 	// authorization server that was asked.
 	errIssuerMismatch = errors.New("unexpected issuer")

@@ -143,7 +143,7 @@ func callAsTokensExpire(ctx context.Context, c *client.Client) error {
 
 // wantErrors are the texts of the errors with which the client must end some scenarios.
 var wantErrors = map[string]string{
-	"auth/resource-mismatch":        "metadata is of another resource",
+	"auth/resource-mismatch":        "the metadata describes another resource",
 	"auth/iss-supported-missing":    "unexpected issuer",
 	"auth/iss-wrong-issuer":         "unexpected issuer",
 	"auth/iss-unexpected":           "unexpected issuer",

@@ -255,7 +255,7 @@ func (r *Runner) Check(ctx context.Context, t *Task) (*Task, error) {
 }
 
 // errLeft means that another replica can run the task again.
-var errLeft = errors.New("this replica does not have the tool of the task")
+var errLeft = errors.New("this replica does not offer the tool of the task")
 
 // recover takes over a task whose replica has ended: it runs the handler again if that is allowed,
 // and otherwise ends the task. If leave is set, it returns errLeft for a task that only other replicas can run again.

@@ -86,7 +86,7 @@ func (e entry) replica() string {
 	return string(replica)
 }
 
-var errNoOrigin = errors.New("the log does not have the ids of the requests")
+var errNoOrigin = errors.New("the log does not contain the ids of the requests")
 
 // lostResponse returns the last entry of a stream without a response: an error for each of its requests. The kind is
 // entryFinal if its replica has ended, or entryUnlogged.

@@ -365,7 +365,7 @@ func (t *requestedTask) await(ctx context.Context) (json.RawMessage, error) {
 		}
 		err = schema.Decode(raw, &state)
 		if err == nil && state.TaskID != t.id {
-			err = errors.New("the result is of another task")
+			err = errors.New("the result belongs to another task")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: tasks/get: cannot read the task of the client: %w", call.ErrInvalidResponse,
