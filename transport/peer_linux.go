@@ -5,6 +5,28 @@ import (
 	"syscall"
 )
 
+// pipeSize is the size of the pipe for the messages of a server, in bytes. In the usual 64 KiB, a large message waits
+// for its reader again and again. The pipes of a user that is not root may have 64 MiB in all.
+const pipeSize = 256 << 10
+
+// enlarge sets the size of a pipe, unless it is larger or may not be changed. It does nothing to other files.
+func enlarge(file *os.File) {
+	const (
+		setSize = 1031 // F_SETPIPE_SZ
+		getSize = 1032 // F_GETPIPE_SZ
+	)
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Control(func(fd uintptr) {
+		size, _, errno := syscall.Syscall(syscall.SYS_FCNTL, fd, getSize, 0)
+		if errno == 0 && size < pipeSize {
+			_, _, _ = syscall.Syscall(syscall.SYS_FCNTL, fd, setSize, pipeSize)
+		}
+	})
+}
+
 // isRead reports whether another process can still read what is written to a pipe or socket. It is true for all other
 // files.
 func isRead(file *os.File) bool {

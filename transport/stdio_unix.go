@@ -23,6 +23,7 @@ func openStdio(keepStdout bool) (in, out *os.File, release func() error, err err
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, stdin.release())
 	}
+	enlarge(stdout.file)
 	undo := func() error { return nil }
 	if !keepStdout && canRedirect {
 		if undo, err = redirect(syscall.Stderr, syscall.Stdout); err != nil {
