@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"os"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,5 +15,29 @@ func TestMain(m *testing.M) {
 		runScript(s)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(exitCode int) {
+		if testing.CoverMode() != "" {
+			_ = os.RemoveAll(coverage())
+		}
+		os.Exit(exitCode)
+	}))
 }
+
+// quietExit returns the environment in which an instrumented child exits at once and without a warning: with the race
+// detector it would sleep, and with coverage it would print a warning. The directory is not one of the test, because a
+// child that Dial has given up may write there after the test.
+func quietExit() []string {
+	env := []string{"GORACE=atexit_sleep_ms=0"}
+	if testing.CoverMode() != "" {
+		env = append(env, "GOCOVERDIR="+coverage())
+	}
+	return env
+}
+
+var coverage = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})

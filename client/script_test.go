@@ -247,8 +247,7 @@ func child(t testing.TB, s *script) *client.CommandTarget {
 	raw := must.Get(json.Marshal(s))(t)
 	exe := must.Get(os.Executable())(t)
 	p := client.Command(exe).(*client.CommandTarget)
-	// The race detector sleeps before it exits, and coverage needs a directory.
-	p.Env = []string{scriptVariable + "=" + string(raw), "GORACE=atexit_sleep_ms=0", "GOCOVERDIR=" + t.TempDir()}
+	p.Env = append(quietExit(), scriptVariable+"="+string(raw))
 	return p
 }
 
