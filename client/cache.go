@@ -181,7 +181,7 @@ func (x *resultCache) forget() {
 	}
 }
 
-// group returns the state of a key's group. x.mu must be held, also for the methods below.
+// group returns the state of a key's group. x.mu must be held, here and in the methods below.
 func (x *resultCache) group(key cacheKey) *groupState {
 	g := x.groups[key.method]
 	if g == nil {

@@ -325,7 +325,7 @@ const (
 	ResourceUpdated
 )
 
-// The values are those of package rpc: an index out of range does not compile.
+// The values equal those of package rpc: an index out of range does not compile.
 var _ = [1]struct{}{}[ToolsChanged-ChangeKind(changes.ToolsChanged)|ResourceUpdated-ChangeKind(changes.ResourceUpdated)]
 
 // String returns the method of the notification without its prefix, such as

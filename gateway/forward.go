@@ -138,7 +138,7 @@ func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResource
 
 // asTask are the options of tools that a server may run as tasks. They are registered with server.Parked, too. A client
 // of 2025-11-25 decides whether its call is a task. In 2026-07-28 the call becomes one when the server has created one,
-// if the client supports tasks. Other clients wait for the result, also of a tool that requires a task of its own
+// if the client supports tasks. Other clients wait for the result, even of a tool that requires a task of its own
 // clients. Clients see the tasks of the gateway only.
 var asTask = server.TaskOptions{Support: mcp.TaskOptional, TTL: taskTTL, Timeout: taskTTL}
 

@@ -132,7 +132,7 @@ func (h *callerHeader) valueOf(c *Caller) (string, error) {
 	return strings.TrimSpace(values[0]), nil
 }
 
-// headersOf returns a digest of the headers that the server receives of a caller, also of a caller who sends none. It
+// headersOf returns a digest of the headers that the server receives from a caller, even if the caller sends none. It
 // is empty without CallerHeaders.
 func (s *supervisor) headersOf(c *Caller) (string, error) {
 	if len(s.callerHeaders) == 0 {

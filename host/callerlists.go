@@ -181,7 +181,7 @@ func (a *pool) forgetLists() {
 	}
 }
 
-// outdate makes listsFor request the lists of some users again, also if a request for them is in flight. It reports
+// outdate makes listsFor request the lists of some users again, even if a request for them is in flight. It reports
 // whether one of these users may have received lists.
 func (a *pool) outdate(of func(principal.Principal) bool) (found bool) {
 	a.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// entry is one registered tool, prompt, resource or template. Its methods are those of offer.
+// entry is one registered tool, prompt, resource or template. It inherits the methods of offer.
 type entry interface {
 	common() *offer
 	restricted() bool
@@ -27,7 +27,7 @@ type entry interface {
 // offer holds what all entries have: their name, their options, and their encodings in lists. It is immutable
 // except for the encodings.
 type offer struct {
-	// name is that in requests, in lists and for VisibleTo: a name, a URI or a URI template.
+	// name is what requests, lists and VisibleTo use: a name, a URI or a URI template.
 	name    string
 	sees    []func(who principal.Principal, name string) bool // see VisibleTo
 	filter  *ListFilter                                       // see Listed; may be nil

@@ -245,8 +245,8 @@ type taskClaim struct {
 
 func newTaskClaim() *taskClaim { return &taskClaim{turn: make(chan struct{}, 1)} }
 
-// begin returns the run of the task. If there is none, it calls start, and first is true. The error is that of start,
-// the cause of the end of ctx, or call.ErrCallDone.
+// begin returns the run of the task. If there is none, it calls start, and first is true. It returns the error of
+// start, the cause of the end of ctx, or call.ErrCallDone.
 func (t *taskClaim) begin(ctx context.Context, start func() (*tasks.Run, error)) (run *tasks.Run, first bool,
 	err error) {
 	if run = t.current(); run != nil { // the context of the call may have ended with its response

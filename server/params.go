@@ -130,7 +130,7 @@ func (c *Catalog) checkMeta(meta mcp.Meta) error {
 	return nil
 }
 
-// isRelayed reports whether a result is that of another server, which a client has decoded.
+// isRelayed reports whether a result comes from another server, and was decoded by a client.
 func isRelayed(b *mcp.ResultBase) bool { return b.Source != nil || b.ResultType != "" }
 
 // relayed returns the base of a result of another server without what belongs to the connection to that server.

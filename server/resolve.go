@@ -13,7 +13,7 @@ import (
 )
 
 // features finds the targets of the calls of a server. A call is resolved once: the engine authorizes the entry that
-// Resolve returns, and its handler uses that entry, also if another one has its name by then. It implements
+// Resolve returns, and its handler uses that entry, even if another one has its name by then. It implements
 // rpc.Feature.
 type features struct {
 	server  *Server

@@ -153,7 +153,7 @@ func (c *Catalog) watched(uri string, who principal.Principal) (offer *resourceO
 	return offer, needs
 }
 
-// watchedFor is watched for the caller of ctx, also in its other catalogs.
+// watchedFor looks in all catalogs of the caller of ctx.
 func (s *Server) watchedFor(
 	ctx context.Context, uri string, who principal.Principal,
 ) (offer *resourceOffer, needs []string, err error) {

@@ -1,5 +1,5 @@
 // Package skills serves and reads Agent Skills: directories with instructions for an agent (extension
-// io.modelcontextprotocol/skills, stable revision; the format is that of agentskills.io/specification).
+// io.modelcontextprotocol/skills, stable revision; agentskills.io/specification defines the format).
 //
 // A server calls [Add] with the file system that contains the skills. A client calls [List] or [Get], and then [Read]
 // for each file when it needs it.
@@ -231,7 +231,7 @@ func isRelative(p string) bool {
 	return true
 }
 
-// Names that Windows has for devices, also with an extension.
+// Names that Windows reserves for devices, even with an extension.
 var devices = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])( *\..*)?$`)
 
 // isLocal reports whether a path with slashes stays in its directory on every operating system.

@@ -34,7 +34,7 @@ type Subscription struct {
 	counter *subscriberCounter // counts uris, and anyList; may be nil
 }
 
-// NewSubscription returns a subscription whose only changes are those of Record.
+// NewSubscription returns a subscription that receives only the changes passed to Record.
 func NewSubscription(filter mcp.SubscriptionFilter) *Subscription {
 	s := &Subscription{ready: make(chan struct{}, 1)}
 	s.Set(filter)
@@ -199,7 +199,7 @@ func (s *Subscription) whole(part string) string {
 // Ready returns a channel that receives when there are changes to take.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
-// Wake makes Ready receive, also if nothing has changed.
+// Wake makes Ready receive, even if nothing has changed.
 func (s *Subscription) Wake() {
 	select {
 	case s.ready <- struct{}{}:

@@ -11,7 +11,7 @@ import (
 
 // Decode decodes a result into the value that into points to. It leaves out what cannot be decoded, and corrects what
 // every program would correct in the same way. Kept is raw with these changes, and faults has what was left out; nil
-// means nothing. The error is that of the strict decoder if the whole result cannot be decoded. Raw must be a JSON
+// means nothing. If the whole result cannot be decoded, it returns the error of the strict decoder. Raw must be a JSON
 // object that has been checked.
 func Decode(raw json.RawMessage, into any) (kept json.RawMessage, faults *Faults, err error) {
 	if err = decode(raw, into); err == nil {

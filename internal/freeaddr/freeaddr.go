@@ -18,7 +18,7 @@ const (
 const maxAttempts = 100
 
 // New returns an address of the loopback interface that no socket uses. The port is random. The address remains free
-// until the caller's server listens, also when the server starts again, unless another program uses the same port.
+// until the caller's server listens, even when the server starts again, unless another program uses the same port.
 func New() (addr string, err error) {
 	for range maxAttempts {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)

@@ -31,7 +31,7 @@ const (
 	updated   signalKind = "updated"   // each process of the server reports a change of a resource
 )
 
-// send sends the signal, also if ctx has ended.
+// send sends the signal, even if ctx has ended.
 func (s signal) send(ctx context.Context, bus store.Bus) error {
 	data, err := json.Marshal(s)
 	if err != nil {

@@ -44,7 +44,7 @@
 //
 //  10. [Engine.Serve]: panics and Goexit, the context of the handler, and the end of the call (Finish). It calls the
 //     middleware of the program, and inside of it the limits of calls (call.LimitRate).
-//  11. dispatch: the call is that of the request. resolve: the revision has the method (available), and which scopes
+//  11. dispatch: the call belongs to the request. resolve: the revision has the method (available), and which scopes
 //     all requests, the method and the target need. auth.Require decides, before any error of the target.
 //  12. features.Resolve (server): the server or an extension has the method. resolveTool: the tool that the caller can
 //     see (findFor). This target is authorized and serves the call; nobody looks the name up again.

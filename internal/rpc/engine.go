@@ -155,7 +155,7 @@ func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
 	return available(method, r, true) && e.feature.Handles(method)
 }
 
-// resolve sets the target of a call, and returns the scopes that the call needs, also with an error: those of all
+// resolve sets the target of a call, and returns the scopes that the call needs, even with an error: the scopes of all
 // requests, of the method and of the target.
 func (e *Engine) resolve(ctx context.Context, c *Call) (needs []string, err error) {
 	var t Target

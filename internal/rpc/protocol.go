@@ -12,9 +12,9 @@ import (
 // Protocol appends. A Protocol turns the messages of one client into calls, and the outcomes of calls into messages.
 // There are two:
 //
-//   - modern.Server (internal/serve/modern) is that of 2026-07-28. Each request describes its client in _meta, so the
+//   - modern.Server (internal/serve/modern) implements 2026-07-28. Each request describes its client in _meta, so the
 //     only state is the ids in flight on a connection.
-//   - legacy.Session (internal/serve/legacy) is that of the revisions before. A handshake describes the client for all
+//   - legacy.Session (internal/serve/legacy) implements the revisions before. A handshake describes the client for all
 //     messages after it.
 //
 // A transport chooses by the era that [revision.Classify] returns for a message. It calls the methods for a request in

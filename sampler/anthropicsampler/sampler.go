@@ -34,10 +34,10 @@ type Sampler struct {
 // api names the API in errors.
 const api = "the Messages API"
 
-// Sample answers a request of a server. It is for client.Dialer.Sample. Messages can have texts, images of the types
-// JPEG, PNG, GIF and WebP, tool uses and tool results. The error is a *[sampler.UnsupportedError] if they have
-// something else, and otherwise that of Client. The result has the texts and tool uses of the model, and leaves out its
-// reasoning.
+// Sample answers a sampling request of a server; set client.Dialer.Sample to it. Messages may contain texts, images of
+// the types JPEG, PNG, GIF and WebP, tool uses and tool results; for anything else the error is a
+// *[sampler.UnsupportedError]. Other errors come from Client. The result contains the texts and tool uses of the model,
+// but not its reasoning.
 func (s *Sampler) Sample(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
 	error) {
 	if s.Client == nil {

@@ -43,10 +43,10 @@ const api = "the Chat Completions API"
 // arguments are not a JSON object.
 var ErrInvalidResponse = errors.New("openaisampler: invalid response")
 
-// Sample answers a request of a server. It is for client.Dialer.Sample. Messages of the user can have texts, images,
-// audio of the types WAV and MP3, and tool results with texts. Messages of the assistant can have texts and tool uses.
-// The error is a *[sampler.UnsupportedError] if they have something else, wraps [ErrInvalidResponse], or is that of
-// Client.
+// Sample answers a sampling request of a server; set client.Dialer.Sample to it. Messages of the user may contain
+// texts, images, audio of the types WAV and MP3, and tool results with texts. Messages of the assistant may contain
+// texts and tool uses. For anything else the error is a *[sampler.UnsupportedError]. Other errors wrap
+// [ErrInvalidResponse] or come from Client.
 func (s *Sampler) Sample(ctx context.Context, params *mcp.CreateMessageParams) (*mcp.CreateMessageResult,
 	error) {
 	if s.Client == nil {

@@ -36,7 +36,7 @@ func Serve(ctx context.Context, s *server.Server, h http.Handler, addr string) e
 	}
 	ending, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	// The remaining calls are those of the suite, which has ended.
+	// The remaining calls come from the suite, which has ended.
 	if err := s.Shutdown(ending); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

@@ -339,7 +339,7 @@ func (x *pair) startRequest(ctx context.Context, m *jsonrpc.Message, c *rpc.Call
 	return true, true
 }
 
-// serve calls f and sends the response that f appends, also if f calls runtime.Goexit.
+// serve calls f and sends the response that f appends, even if f calls runtime.Goexit.
 func (x *pair) serve(f func(out *[]byte)) {
 	var out []byte
 	defer func() {

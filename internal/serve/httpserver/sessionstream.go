@@ -148,7 +148,7 @@ func (s *sessionStream) record(message []byte, kind byte) uint64 {
 }
 
 // write logs an entry as number seq, or as a later one if another replica has logged events of a standalone stream. It
-// returns the number of the event for the client, also with some errors. The error is errEndedElsewhere if another
+// returns the number of the event for the client, even with some errors. The error is errEndedElsewhere if another
 // replica has ended or taken over the stream, or that of the store. The caller holds sendLock.
 func (s *sessionStream) write(seq uint64, e entry) (number uint64, err error) {
 	if seq == 1 {
@@ -254,7 +254,7 @@ func (s *sessionStream) sendLogged(conn *eventStream, seq uint64, entries [][]by
 }
 
 // resume makes conn the connection of the stream and sends it the events after seq. The previous connection ends.
-// connDone is closed when the stream stops using conn. The error is that of entriesAfter or the cause of ctx.
+// connDone is closed when the stream stops using conn. It returns the error of entriesAfter or the cause of ctx.
 func (s *sessionStream) resume(ctx context.Context, seq uint64, conn *eventStream) (connDone <-chan struct{},
 	err error) {
 	if _, err := s.entriesAfter(ctx, seq); err != nil {

@@ -211,9 +211,9 @@ func (b *Batch) Accept(ctx context.Context, stream rpc.Stream) (unknown []*jsonr
 	return unknown
 }
 
-// AppendReply serves the requests of an accepted batch concurrently, and calls the handlers of
-// its notifications. It appends the batch of responses to dst in the order of the requests. It
-// appends nothing if there are no responses. Ctx is that of Accept.
+// AppendReply serves the requests of an accepted batch concurrently, and calls the handlers of its notifications. It
+// appends the batch of responses to dst in the order of the requests. It appends nothing if there are no responses. Ctx
+// is the context of Accept.
 func (b *Batch) AppendReply(ctx context.Context, dst []byte) []byte {
 	replies := make([][]byte, len(b.messages))
 	var serving sync.WaitGroup

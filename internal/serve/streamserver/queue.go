@@ -118,7 +118,7 @@ func (c *connection) wait(j job) {
 // large is the size in bytes of a response that its worker writes.
 const large = 64 << 10
 
-// serve serves one request and writes its response, also if a handler calls runtime.Goexit.
+// serve serves one request and writes its response, even if a handler calls runtime.Goexit.
 func (c *connection) serve(j job) {
 	buf := rpc.NewBuffer()
 	start := time.Now()

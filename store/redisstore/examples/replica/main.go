@@ -70,7 +70,7 @@ func newServer(shared store.Store, keys [][]byte) *server.Server {
 	return s
 }
 
-// bake buys the ingredients once, also if another replica runs it again.
+// bake buys the ingredients once, even if another replica runs it again.
 func bake(ctx context.Context, in order) (string, error) {
 	receipt, err := server.Once(ctx, "buy", func(_ context.Context, idempotencyKey string) (string, error) {
 		return "receipt " + idempotencyKey, nil // of a shop that accepts each key once

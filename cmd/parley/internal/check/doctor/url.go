@@ -304,7 +304,7 @@ type discovered struct {
 }
 
 // discover finds the authorization server as a login does. The metadata of the authorization server is zero without an
-// error if there is none. If the server names several, it is that of the issuer prefer, which may be empty.
+// error if there is none. If the server names several, the issuer prefer decides, which may be empty.
 func (e *Examination) discover(ctx context.Context, server, prefer string) (found discovered, err error) {
 	c := &oauth.Client{Interaction: discoverOnly{}, Registrations: []oauth.Registration{{Issuer: prefer}},
 		Logger: slog.New(slog.DiscardHandler), Proxy: e.proxyOf,

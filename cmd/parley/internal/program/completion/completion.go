@@ -161,7 +161,7 @@ func ofLists(names ...string) Argument {
 	}
 }
 
-// Resource completes a URI, also one of a template, for whose variables it asks the server.
+// Resource completes a URI. For the variables of a template, it asks the server.
 func Resource(c *completing) ([]cobra.Completion, cobra.ShellCompDirective) {
 	words := entries(c.lists("resources"))
 	directive := cobra.ShellCompDirectiveDefault

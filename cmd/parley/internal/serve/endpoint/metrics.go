@@ -92,7 +92,7 @@ func (m *metrics) options(attributes ...attribute.KeyValue) otel.Options {
 		Attributes: attributes,
 	}
 	if m.exporter != nil {
-		// The keys of _meta that MCP has for traces are those of the World Wide Web Consortium.
+		// The keys of _meta that MCP defines for traces come from the W3C.
 		o.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 		if m.exporter.traces != nil {
 			o.TracerProvider = m.exporter.traces

@@ -422,7 +422,7 @@ func suggestion(name string, names []string) string {
 	return "; correct or remove it"
 }
 
-// names returns the names of the servers as they are written, also of those that cannot be used.
+// names returns the names of the servers as they are written, including servers that cannot be used.
 func (c *Config) names(except []string) (names []string) {
 	for i := range c.Servers {
 		names = append(names, c.Servers[i].Original)

@@ -171,7 +171,7 @@ func (d *document) duration(v *hujson.Value, what string) (time.Duration, error)
 	return duration, nil
 }
 
-// oneOf reads one of several words, and returns its index. With an error, the index is that of the last word.
+// oneOf reads one of several words, and returns its index. With an error, it is the index of the last word.
 func (d *document) oneOf(v *hujson.Value, what string, words ...string) (int, error) {
 	last := len(words) - 1
 	text, err := d.text(v, what)

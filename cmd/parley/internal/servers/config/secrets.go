@@ -31,7 +31,7 @@ func (s *Secret) Replace(by string) (secret string) {
 }
 
 var (
-	// userInfo matches the user and the password of a URL, also of a database.
+	// userInfo matches the user and the password of a URL, such as the URL of a database.
 	userInfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\s@:]*)(?::([^/?#\s]*))?@`)
 	// scheme matches the beginning of the credentials of a header field.
 	scheme = regexp.MustCompile(`^(?i:bearer|basic|token)\s+`)

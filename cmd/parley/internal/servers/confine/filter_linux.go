@@ -15,7 +15,7 @@ import (
 // sockets, and no socket that has a name in the file system. A program that reaches the D-Bus of its user, or the
 // Docker daemon, can let them run any command.
 
-// architectures are those on which sockets are created with the system call socket alone, and not with socketcall.
+// architectures lists the ones on which sockets are created only with the system call socket, and not with socketcall.
 var architectures = map[string]uint32{
 	"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64,
 }

@@ -47,8 +47,8 @@ func (f *Format) Set(name string) error {
 // Type returns the name that the help shows for a value.
 func (f *Format) Type() string { return "format" }
 
-// Write writes v as one JSON value or YAML document, which ends with a newline. The members are those of encoding/json
-// in both formats. Characters that could control or deceive a terminal are escaped. The format must not be Table.
+// Write writes v as one JSON value or YAML document, which ends with a newline. The keys are those of encoding/json in
+// both formats. Characters that could control or deceive a terminal are escaped. The format must not be Table.
 func Write(w io.Writer, f Format, v any) error {
 	return write(w, f, v, func(text []byte) ([]byte, error) {
 		var b bytes.Buffer

@@ -6,7 +6,7 @@ import (
 )
 
 // Syntax is how a shell reads a line: white space separates words, quotation marks and backslashes quote, and a word
-// that begins with # begins a comment. The zero Syntax is that of a POSIX shell.
+// that begins with # begins a comment. The zero Syntax is the syntax of a POSIX shell.
 type Syntax struct {
 	Getenv func(string) string // returns the values of variables and ~/; nil if they are not replaced
 	Fish   bool                // backslashes also quote within ' marks

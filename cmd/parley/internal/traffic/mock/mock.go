@@ -201,7 +201,7 @@ func (m *Mock) middleware(next call.Handler) call.Handler {
 	}
 }
 
-// hasScript reports whether the responses to a method are those of a tool, prompt or resource.
+// hasScript reports whether a tool, prompt or resource answers the requests of a method.
 func hasScript(method string) bool {
 	return method == mcp.MethodCallTool || method == mcp.MethodGetPrompt || method == mcp.MethodReadResource
 }
@@ -285,7 +285,7 @@ func (m *Mock) choose(ctx context.Context, s *script, arguments map[string]json.
 	return s.responses[i], nil
 }
 
-// do does one step. Values are those of references, which a recording does not have.
+// do does one step. Values contains the values of references, which do not occur in recordings.
 func (m *Mock) do(ctx context.Context, s *step, recorded bool, values map[string]json.RawMessage) error {
 	expand, expandText := expand, expandText
 	if recorded {

@@ -24,8 +24,8 @@ type script struct {
 	used map[*response]int
 }
 
-// response is one response, and what the server does before it. Its exported fields are those of a YAML file, and so
-// are those of step.
+// response is one response, and what the server does before it. Its exported fields, and those of step, are fields of
+// the YAML file.
 type response struct {
 	When              json.RawMessage `json:"when"`
 	Steps             []step          `json:"steps"`
@@ -243,7 +243,8 @@ func argumentsOfTexts(texts map[string]string) map[string]json.RawMessage {
 // maxExpanded is the limit of the values that references in one result are replaced by, in bytes.
 const maxExpanded = 4 << 20
 
-// end returns the result or error of a response. Values are those of references, which a recording does not have.
+// end returns the result or error of a response. Values contains the values of references, which do not occur in
+// recordings.
 func (r *response) end(values map[string]json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case r.Error == nil && r.recorded:

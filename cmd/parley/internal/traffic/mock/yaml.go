@@ -24,7 +24,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// file is the content of a YAML file; schema.json describes it. The definitions in it are those of the protocol.
+// file is the content of a YAML file; schema.json describes it. The definitions in it look as in the protocol.
 type file struct {
 	Name         string        `json:"name"`
 	Version      string        `json:"version"`

@@ -98,7 +98,7 @@ func compact(v json.RawMessage) string {
 }
 
 // Example returns words of a command line that set the required arguments, or the first one if all are optional. The
-// values are those that the schema gives as default or example, or else made up. Parse accepts the words; the tool may
+// values are taken from defaults or examples in the schema, or else made up. Parse accepts the words; the tool may
 // still reject the values.
 func Example(schema json.RawMessage) []string {
 	n := parseSchema(schema, "argument").first()

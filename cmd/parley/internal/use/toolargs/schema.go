@@ -31,7 +31,7 @@ type node struct {
 	// all are objects that all apply: the schema itself, the target of its $ref, and its allOf. Loop over subschemas()
 	// instead.
 	all []*value
-	// branches are those of anyOf and oneOf; at least one applies. Loop over alternatives() instead.
+	// branches come from anyOf and oneOf; at least one applies. Loop over alternatives() instead.
 	branches []node
 }
 
