@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -93,7 +94,7 @@ func TestHelpDescribesAllFlags(t *testing.T) {
 
 func TestManualPageDescribesAllCommands(t *testing.T) {
 	page := helpOf(t, "man")
-	escape := strings.NewReplacer("-", `\-`).Replace
+	escape := strings.NewReplacer("-", `\-`, "…", "...").Replace
 	forCommands(t, func(t *testing.T, words []string) {
 		cmd, _, err := newRoot().Find(words)
 		if err != nil {
@@ -117,6 +118,9 @@ func TestManualPageDescribesAllCommands(t *testing.T) {
 		known := []string{".TH", ".SH", ".SS", ".B", ".I", ".PP", ".TP", ".nf", ".fi"}
 		if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !slices.Contains(known, request) {
 			t.Errorf("man would read this line of text as a request: %s", line)
+		}
+		if strings.ContainsFunc(line, func(r rune) bool { return r > unicode.MaxASCII }) {
+			t.Errorf("man may be unable to show a character in %s", line)
 		}
 	}
 }

@@ -122,5 +122,7 @@ func roffControl(line string) string {
 	return line
 }
 
-// roffEscape keeps backslashes, and hyphens and quotation marks that a reader copies into a shell.
-var roffEscape = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `'`, `\(aq`, "`", "\\(ga", `^`, `\(ha`, `~`, `\(ti`).Replace
+// roffEscape keeps backslashes, and hyphens and quotation marks that a reader copies into a shell. It writes the
+// characters that are not in ASCII in a way that every terminal can show.
+var roffEscape = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `'`, `\(aq`, "`", "\\(ga", `^`, `\(ha`, `~`, `\(ti`,
+	`…`, `...`, `←`, `\(<-`, `→`, `\(->`).Replace
