@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/parley-mcp/parley/internal/changes"
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -157,7 +157,7 @@ func FilterOf(params *jsonrpc.Members) (filter mcp.SubscriptionFilter, _ error) 
 				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "too many tasks: the limit is %d", maxTasks)
 			}
 		default:
-			if isVariant(name) {
+			if jsonscan.IsVariant(name, filterMembers) {
 				err = jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
 					"params.notifications has an unknown field %q: names are case-sensitive", name)
 			}
@@ -177,13 +177,4 @@ func boolean(name string, value []byte) (bool, error) {
 		return false, nil
 	}
 	return false, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "params.notifications.%s must be true or false", name)
-}
-
-func isVariant(name string) bool {
-	for _, known := range filterMembers {
-		if strings.EqualFold(name, known) {
-			return true
-		}
-	}
-	return false
 }
