@@ -29,7 +29,7 @@ type span struct{ from, to uint32 }
 
 // add records a member whose value is object[from:to].
 func (m *Members) add(name string, from, to int) {
-	if m.recorded == m.n && m.n < inlineMembers && to <= math.MaxUint32 {
+	if m.recorded == m.n && m.n < inlineMembers && uint64(to) <= math.MaxUint32 {
 		m.name[m.n], m.at[m.n] = name, span{uint32(from), uint32(to)}
 		m.recorded++
 	}

@@ -470,7 +470,7 @@ func (tg *tags) boundInteger(t reflect.Type) string {
 		low, high = strconv.FormatInt(math.MinInt64>>(64-bits), 10), strconv.FormatInt(1<<(bits-1)-1, 10)
 	}
 	if tg.header != "" {
-		safe := strconv.Itoa(maxSafeInteger)
+		safe := strconv.FormatInt(maxSafeInteger, 10)
 		if high == "" {
 			high = safe
 		}
