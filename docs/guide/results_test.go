@@ -16,7 +16,7 @@ var cover, recording = []byte("\x89PNG"), []byte("RIFF")
 
 func song(context.Context, struct{}) ([]mcp.Content, error) {
 	return []mcp.Content{
-		mcp.Text("a song of 3 seconds, with its cover and its text"),
+		mcp.Text("a 3-second song with its cover and lyrics"),
 		mcp.Image(cover, "image/png"),
 		mcp.Audio(recording, "audio/wav"),
 		&mcp.EmbeddedResource{Resource: mcp.ResourceContents{ // the contents of a resource

@@ -20,7 +20,7 @@ func main() {
 				time.Sleep(100 * time.Millisecond)
 				_ = server.Progress(ctx, float64(i), 10, "counting") // sent if the client has requested it
 			}
-			return "counted to 10", nil
+			return "counted to 10", ctx.Err()
 		})
 	server.Main(s)
 }

@@ -57,7 +57,9 @@ func main() {
 	log.Printf("listening at http://%s", listener.Addr())
 	s := newServer()
 	web := &http.Server{Handler: routed(s), ReadHeaderTimeout: 10 * time.Second}
+	stopped := make(chan struct{})
 	go func() {
+		defer close(stopped)
 		<-ctx.Done()
 		shutdown, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -67,4 +69,5 @@ func main() {
 	if err := web.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)
 	}
+	<-stopped // Serve returns before the requests in flight have finished
 }
