@@ -53,7 +53,8 @@ type Caller struct {
 
 type callerKey struct{}
 
-// WithCaller returns a context for requests on behalf of a caller.
+// WithCaller returns a context for requests on behalf of a caller. Set [Host.Callers] if callers answer questions:
+// otherwise servers that share a connection are told that nobody can be asked.
 func WithCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
