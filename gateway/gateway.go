@@ -33,7 +33,7 @@ type Gateway struct {
 	// count for this caller, who searches for them if the total exceeds the limit.
 	ListBudget int
 
-	// OnSize, if set, is called when the number or the size of the registered tools has changed.
+	// OnSize, if set, is called by Run when the number or the size of the registered tools has changed.
 	OnSize func(Size)
 
 	// Toolset, if set, selects what the gateway registers. Several gateways, each with its own server, can serve

@@ -57,8 +57,8 @@ func (m *Members) Raw() []byte { return m.raw }
 // Len returns the number of members.
 func (m *Members) Len() int { return m.n }
 
-// Get returns the raw value of a key, or nil. Null counts as absent: null means nothing else anywhere in the protocol,
-// and many encoders write it for fields that are not set.
+// Get returns the raw value of a key, and whether it is present. Null counts as absent: null means nothing else
+// anywhere in the protocol, and many encoders write it for fields that are not set.
 func (m *Members) Get(name string) ([]byte, bool) {
 	for i := range m.recorded {
 		if m.name[i] == name {
