@@ -69,7 +69,7 @@ test-all: ## Run the tests that take longer, too: platforms, installation, fault
 .PHONY: build
 build: ## Build the program as a static binary, .out/parley
 	@# The exporters of OpenTelemetry link gRPC, whose pages about traces, which nobody serves, would add 12 MB.
-	CGO_ENABLED=0 $(GO) build -tags=grpcnotrace -ldflags='-s -w' -o .out/parley ./cmd/parley
+	CGO_ENABLED=0 $(GO) build -tags=grpcnotrace -ldflags='-s -w $(LDFLAGS)' -o .out/parley ./cmd/parley
 	@echo "$$(wc -c <.out/parley) bytes"
 
 .PHONY: share
