@@ -29,7 +29,7 @@ func NewDoctor() *cobra.Command {
 		Long: `Examine a server, and print what works, what does not, and what to do about it:
 
   - a URL: its TLS certificate, what it requires without a token, your login, and
-    how it answers web pages of other origins and lost sessions
+    how it handles web pages of other origins and sessions that it does not know
   - a command: what it writes to standard output, and whether it ends with its input
   - revisions of the protocol, and definitions of tools, prompts and resources
 

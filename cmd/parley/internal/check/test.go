@@ -49,8 +49,8 @@ func NewTest() *cobra.Command {
       arguments: {a: 2, b: 3}
       expect: {at: {/structuredContent/sum: 5}, within: 1s}
 
-The tests of a file run in their order, over one connection for each revision. --target, or a command after --, replaces
-the target of the files. parley help testing describes the files.
+The tests of a file run in order, over one connection for each revision. --target, or a command after --, replaces
+the target of the files (parley help testing).
 
 ` + dialing.TargetHelp,
 		Example: `
@@ -74,7 +74,8 @@ parley test server.test.yaml --target https://example.com/mcp --revisions all`,
 	f.StringVar(&flags.target, "target", "", "test this `TARGET` instead of the target of the files")
 	f.StringSliceVar(&flags.revisions, "revisions", nil,
 		"run the tests in these `revisions`, or in all that the server supports")
-	f.Var((*program.Repeated)(&flags.roots), "root", "`directory` that the server may work in (repeatable)")
+	f.Var((*program.Repeated)(&flags.roots), "root",
+		"tell the server that it may use this `directory`, an MCP root; not enforced (repeatable)")
 	f.StringVar(&flags.run, "run", "", "run only tests whose names match this `expression`")
 	f.BoolVar(&flags.failFast, "fail-fast", false, "skip the tests of a file after one that fails")
 	f.StringVar(&flags.junit, "junit", "", "write the results to this `file`, as JUnit XML")

@@ -179,9 +179,10 @@ func addKey(cmd *cobra.Command, f *keyFile, key auth.Key) error {
 func newKeyLs() *cobra.Command {
 	var file keyFile
 	cmd := &cobra.Command{
-		Use:     "ls [flags]",
-		Short:   "List the users and their keys",
-		Long:    "List the users of a file of keys, and what is known of their keys. It does not contain the keys.",
+		Use:   "ls [flags]",
+		Short: "List the users and their keys",
+		Long: "List the users in a file of keys, with the ID, groups, scopes and expiry of each key. The file does\n" +
+			"not contain the keys.",
 		Example: "parley key ls",
 		Args:    program.UnknownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return listKeys(cmd, &file) },
@@ -228,8 +229,8 @@ func newKeyRm() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm USER|ID|KEY... [flags]",
 		Short: "Remove keys: all of a user, or one",
-		Long: "Remove all keys of a user, the key with an ID of parley key ls, or a key that is written out, such as " +
-			"one that\nhas leaked. A running parley up rejects them from then on.",
+		Long: "Remove all keys of a user, the key with an ID of parley key ls, or the full key, such as one " +
+			"that\nhas leaked. A running parley up rejects them from then on.",
 		Example: `
 parley key rm ada
 parley key rm 2bd806c97f0e`,

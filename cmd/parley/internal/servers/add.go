@@ -64,7 +64,8 @@ parley add notes --confine -- npx -y @modelcontextprotocol/server-filesystem ~/n
 		RunE: func(cmd *cobra.Command, args []string) error { return addServer(cmd, &flags, args) },
 	}
 	flags.file.add(cmd)
-	cmd.Flags().VarP((*program.Repeated)(&flags.env), "env", "e", "`variable` of the command, as NAME=VALUE or NAME")
+	cmd.Flags().VarP((*program.Repeated)(&flags.env), "env", "e",
+		"set the environment `variable` NAME=VALUE for the command, or pass on NAME (repeatable)")
 	cmd.Flags().VarP((*program.Repeated)(&flags.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().StringVar(&flags.dir, "cwd", "", "`directory` in which the command starts")
 	dialing.AddLoginFlags(cmd, &flags.login)

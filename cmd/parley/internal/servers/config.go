@@ -56,8 +56,8 @@ func newConfigCheck() *cobra.Command {
 		Long: `Report each problem of configuration files with its file and line. parley neither starts a server
 nor asks for a value; the environment variables and secrets that values refer to need not exist.
 
-The exit code is 1 if parley up would not use a file or a part of it. Check files together that are used
-together: a rule, webhook or toolset that names a server that is in none of them is a problem.`,
+The exit code is 1 if parley up would not use a file or a part of it. Check all files that you use
+together in one command: a rule, webhook or toolset may only name a server of one of the files.`,
 		Example: `
 parley config check mcp.json
 parley config check .vscode/mcp.json mcp.json --policy policy.json`,

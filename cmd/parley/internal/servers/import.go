@@ -44,8 +44,8 @@ func NewImport() *cobra.Command {
 those in the current directory: ` + strings.Join(editors.Names(), ", ") + `.
 Name clients or files to import only their servers.
 
-parley shows what each server runs or connects to, warns about secrets in plain text, and asks. --yes leaves out files
-in the current directory, because you have not seen them; name such a FILE to import it. A server whose name is taken is
+parley shows what each server runs or connects to, warns about secrets in plain text, and asks. --yes skips files in the
+current directory, which may be somebody else's; name such a FILE to import it. A server whose name is taken is
 only replaced with --replace. parley help configuration says more.`,
 		Example: `
 parley import
@@ -265,8 +265,8 @@ parley shows how the file will change, and asks. It leaves the rest of the file 
 the same name if you agree or set --replace. --remove removes the entry.
 
 If the client cannot use the server's own entry, it gets one that starts parley bridge, which uses your configuration
-and login; --direct and --bridge choose. TARGET is the name of a server in your configuration, or, with --name, a URL or
--- and a command. parley help configuration says more.`,
+and login; --direct or --bridge forces one of the two. TARGET is the name of a server in your configuration, or, with
+--name, a URL or -- and a command. parley help configuration says more.`,
 		Example: `
 parley install files --client cursor
 parley install github --client claude --yes
@@ -279,8 +279,8 @@ parley install files --client zed --remove`,
 	f.StringVar(&flags.client, "client", "", "`client` whose file is changed")
 	f.StringVar(&flags.name, "name", "", "`name` of the entry (default TARGET)")
 	f.BoolVar(&flags.project, "project", false, "change the file of the project in this directory")
-	f.BoolVar(&flags.bridge, "bridge", false, "let the client start parley bridge")
-	f.BoolVar(&flags.direct, "direct", false, "let the client use the server itself")
+	f.BoolVar(&flags.bridge, "bridge", false, "write an entry that starts parley bridge")
+	f.BoolVar(&flags.direct, "direct", false, "write the server's own entry")
 	f.BoolVar(&flags.remove, "remove", false, "remove the entry")
 	f.BoolVar(&flags.replace, "replace", false, "replace the entry that has the name")
 	f.BoolVarP(&flags.yes, "yes", "y", false, "do not ask")

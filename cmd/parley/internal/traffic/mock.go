@@ -26,7 +26,7 @@ func NewMock() *cobra.Command {
 		Long: `Serve a server whose responses come from a file, to test a client. Without --addr, it serves standard input and
 output. It works in every revision of the protocol, and always answers in the same way.
 
-FILE is a recording (see parley tap), which the mock answers as the recorded server did; or it is in YAML, and lists
+FILE is a recording (see parley tap), whose responses the mock repeats, or a YAML file with
 tools, resources and prompts with their responses. parley help testing describes it:
 
   tools:

@@ -74,7 +74,7 @@ parley tap notes`,
 		}),
 	}
 	flags.config.Add(cmd)
-	cmd.Flags().StringVar(&flags.addr, "addr", "127.0.0.1:0", "listen on this `address` for a URL")
+	cmd.Flags().StringVar(&flags.addr, "addr", "127.0.0.1:0", "for a server at a URL: listen on this `address`")
 	flags.allow.Add(cmd)
 	cmd.Flags().VarP((*program.Repeated)(&flags.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "do not print the messages")

@@ -32,9 +32,10 @@ func NewCall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call TARGET TOOL [key=value …] [flags]",
 		Short: "Call a tool",
-		Long: `Call a tool and print its result to stdout. key=value sets an argument, in the type that the tool's schema
-requires: repeat the key for an array, and write an object as JSON. key:=json sets any JSON value. parley waits
-for tasks; keep the id that --task prints secret, because it can be all that protects the task.
+		Long: `Call a tool and print its result to stdout. key=value sets an argument, converted to the type in the
+tool's schema. Repeat it for an array, and write an object as JSON. key:=json sets any JSON value. parley waits for
+tasks. Do not share the ID that --task prints: on a server without logins, whoever knows it can read and cancel the
+task.
 
 ` + questionHelp + "\n\n" + dialing.TargetHelp,
 		Example: `

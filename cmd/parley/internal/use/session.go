@@ -58,7 +58,8 @@ func (f *sessionFlags) add(cmd *cobra.Command) {
 	f.answers.add(cmd)
 	cmd.Flags().StringVar(&f.saveDir, "save", "", "save images, audio and binary data in this `directory`")
 	_ = cmd.MarkFlagDirname("save") // the flag exists
-	cmd.Flags().Var((*program.Repeated)(&f.roots), "root", "`directory` that the server may work in (repeatable)")
+	cmd.Flags().Var((*program.Repeated)(&f.roots), "root",
+		"tell the server that it may use this `directory`, an MCP root; not enforced (repeatable)")
 	cmd.Flags().StringVar(&f.logLevel, "log-level", "",
 		"print the server's log messages of this `level` and above, such as info")
 	program.CompleteFlag(cmd, "log-level", mcp.LoggingLevels())

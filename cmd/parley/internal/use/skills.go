@@ -232,7 +232,7 @@ func newSkillsVerify() *cobra.Command {
 	var flags dialing.Flags
 	cmd := &cobra.Command{
 		Use:   "verify TARGET [SKILL] [flags]",
-		Short: "Read all files of a skill, and compare them with its entry",
+		Short: "Read all files of a skill, and compare them with the list of the server",
 		Long: `Read all files of a skill, or of all listed skills, and compare them with the sizes, digests and frontmatter that
 the server lists. The exit code is 1 if a file differs.
 

@@ -29,8 +29,7 @@ func NewTask() *cobra.Command {
 		Use:   "task",
 		Short: "Get, wait for and cancel tasks",
 		Long: `Look at, wait for and cancel the tasks that parley call --task started. A task is a tool call that continues
-after the client has gone. Servers of 2025-11-25 support tasks, and servers with the extension for tasks of
-2026-07-28.`,
+after the client has gone. Tasks need a server of 2025-11-25, or one of 2026-07-28 with the tasks extension.`,
 		Example: `
 parley call --task http://127.0.0.1:7777/mcp bake kind=plum
 parley task ls http://127.0.0.1:7777/mcp
@@ -169,8 +168,8 @@ func newTaskCancel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel TARGET ID [flags]",
 		Short: "Cancel a task",
-		Long: `Ask a server to cancel a task. The server may complete the task all the same. It is not an error
-if the task has ended.
+		Long: `Ask a server to cancel a task. The server may still complete the task. It is not an error if the
+task has ended already.
 
 ` + dialing.TargetHelp,
 		Example: `
@@ -285,8 +284,8 @@ func newTaskWait() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait TARGET ID [flags]",
 		Short: "Wait for a task and print its result",
-		Long: `Wait for the end of a task, and print its result as parley call does. An interrupt ends the wait
-and not the task.
+		Long: `Wait for the end of a task, and print its result as parley call does. Ctrl-C stops waiting; the
+task continues.
 
 If the task asks a question, parley shows it at the terminal, and you answer or decline. If it
 asks you to open a page, parley opens it in your browser after you agree. Without a terminal, a

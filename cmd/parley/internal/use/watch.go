@@ -39,8 +39,8 @@ func NewWatch() *cobra.Command {
 		Use:   "watch TARGET [URI…] [flags]",
 		Short: "Print what changes at a server",
 		Long: `Print what changes at a server, until you interrupt the command: tools, resources and prompts that are
-added (+), removed (-) or changed (~), updates of the resources that you name by URI, and whether the connection is lost
-or restored (for a URL, only the latter).
+added (+), removed (-) or changed (~), updates of the resources that you name by URI, and a lost or restored connection
+(for a URL, only a restored one).
 
 -o json prints each event as one line, and -o yaml as one document, with its "time", its "event" (watching, added,
 removed, changed, updated, log, lost or regained), and what changed. Ctrl-C counts as success.
@@ -447,7 +447,7 @@ func NewPing() *cobra.Command {
 		Use:   "ping TARGET [flags]",
 		Short: "Check whether a server responds",
 		Long: "Connect to a server, send a ping, and print the server's name, its version, the revision of " +
-			"the\nprotocol and both durations.\n\n" + dialing.TargetHelp,
+			"the\nprotocol, and how long the connection and the ping took.\n\n" + dialing.TargetHelp,
 		Example: `
 parley ping http://127.0.0.1:7777/mcp
 parley ping --config mcp.json files`,

@@ -213,7 +213,7 @@ func (f *ConfigFlags) Values(cmd *cobra.Command) (*config.Values, error) {
 // AddLoginFlags adds the flags for the settings of a login.
 func AddLoginFlags(cmd *cobra.Command, to *config.LoginSettings) {
 	cmd.Flags().BoolVar(&to.NoResource, "no-resource", false,
-		"leave out the parameter resource, for an authorization server that rejects it")
+		"omit the OAuth parameter resource, for an authorization server that rejects it")
 	cmd.Flags().BoolVar(&to.AssumePKCE, "assume-pkce", false,
 		"log in although the metadata of the authorization server does not list S256")
 }
@@ -276,7 +276,8 @@ type EnvFlags struct {
 }
 
 func (f *EnvFlags) Add(cmd *cobra.Command) {
-	cmd.Flags().VarP((*program.Repeated)(&f.variables), "env", "e", "`variable` of the command, as NAME=VALUE or NAME")
+	cmd.Flags().VarP((*program.Repeated)(&f.variables), "env", "e",
+		"set the environment `variable` NAME=VALUE for the command, or pass on NAME (repeatable)")
 	cmd.Flags().BoolVar(&f.all, "env-all", false, "pass all environment variables to the command after --")
 }
 

@@ -31,8 +31,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const TargetHelp = `TARGET is a URL, the name of a server or connection (see parley ls), or, at the end of the command
-line, -- and a command, which receives few environment variables; see parley help terminal.`
+const TargetHelp = `TARGET is a URL or a name that parley ls prints. Or write -- and a command at the end of the line;
+it inherits few environment variables (parley help terminal).`
 
 // Flags are the flags of all commands that connect to one server.
 type Flags struct {

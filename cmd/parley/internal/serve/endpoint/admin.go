@@ -67,15 +67,15 @@ func (f *adminFlags) add(cmd *cobra.Command) {
 		"export traces and metrics to the collector at this `URL` with OTLP over HTTP, such as http://localhost:4318 "+
 			"(default: the OTEL_* variables)")
 	cmd.Flags().DurationVar(&f.drainDelay, "drain-delay", 0,
-		"`time` to serve requests after a signal, in which /readyz is 503, so that load balancers notice")
+		"after a signal, serve for this `time` with /readyz at 503, so that load balancers stop sending requests")
 	cmd.Flags().DurationVar(&f.drainTimeout, "drain-timeout", ShutdownTimeout,
-		"maximum `time` for the requests in flight after that")
+		"then wait for the requests in flight, for at most this `time`")
 }
 
 // AddRequire adds the flag for commands that have servers.
 func (f *adminFlags) AddRequire(cmd *cobra.Command) {
 	cmd.Flags().Var((*program.Repeated)(&f.Require), "require-ready",
-		"`name` of a server without which /readyz is 503, or all; repeatable. By default, servers may be down")
+		"/readyz is 503 while the server with this `name` is down, or any with all (repeatable; default none)")
 }
 
 func (f *adminFlags) check() error {

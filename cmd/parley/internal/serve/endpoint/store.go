@@ -26,7 +26,8 @@ type storeFlags struct {
 }
 
 func (f *storeFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.url, "store", "", "keep sessions and tasks on Redis at this `URL`, for replicas")
+	cmd.Flags().StringVar(&f.url, "store", "",
+		"keep sessions and tasks in Redis at this `URL`, so that replicas share them")
 	cmd.Flags().StringVar(&f.keyFile, "key-file", "",
 		"read the keys for encryption from this `file`, which all replicas need")
 }
