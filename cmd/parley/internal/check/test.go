@@ -50,7 +50,7 @@ func NewTest() *cobra.Command {
       expect: {at: {/structuredContent/sum: 5}, within: 1s}
 
 The tests of a file run in order, over one connection for each revision. --target, or a command after --, replaces
-the target of the files (parley help testing).
+their target (parley help testing).
 
 ` + dialing.TargetHelp,
 		Example: `

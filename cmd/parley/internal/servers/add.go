@@ -65,7 +65,7 @@ parley add notes --confine -- npx -y @modelcontextprotocol/server-filesystem ~/n
 	}
 	flags.file.add(cmd)
 	cmd.Flags().VarP((*program.Repeated)(&flags.env), "env", "e",
-		"set the environment `variable` NAME=VALUE for the command, or pass on NAME (repeatable)")
+		"pass the environment `variable` NAME or NAME=VALUE (repeatable)")
 	cmd.Flags().VarP((*program.Repeated)(&flags.headers), "header", "H", "HTTP `header`, as 'Name: value' (repeatable)")
 	cmd.Flags().StringVar(&flags.dir, "cwd", "", "`directory` in which the command starts")
 	dialing.AddLoginFlags(cmd, &flags.login)

@@ -277,7 +277,7 @@ type EnvFlags struct {
 
 func (f *EnvFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().VarP((*program.Repeated)(&f.variables), "env", "e",
-		"set the environment `variable` NAME=VALUE for the command, or pass on NAME (repeatable)")
+		"pass the environment `variable` NAME or NAME=VALUE (repeatable)")
 	cmd.Flags().BoolVar(&f.all, "env-all", false, "pass all environment variables to the command after --")
 }
 
