@@ -26,6 +26,7 @@ import (
 	"github.com/parley-mcp/parley/auth/devissuer"
 	"github.com/parley-mcp/parley/auth/jwt"
 	"github.com/parley-mcp/parley/auth/oauth"
+	"github.com/parley-mcp/parley/auth/oauth/browser"
 	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
@@ -288,11 +289,11 @@ func (f *fixture) expiring(name string) *expiring {
 // login returns the client of a user who has logged in before. It refreshes the access token.
 func (u *expiring) login(t *testing.T) *oauth.Client {
 	t.Helper()
-	browser := new(logintest.Browser)
+	user := new(logintest.Browser)
 	first := &oauth.Client{
 		Logger: slog.New(slog.DiscardHandler), Store: new(tokenstore.Memory),
 		Interaction: &browser.Loopback{Open: func(ctx context.Context, page string) error {
-			u.logins.Go(func() { _, _ = browser.LogIn(ctx, page) })
+			u.logins.Go(func() { _, _ = user.LogIn(ctx, page) })
 			return nil
 		}},
 	}
