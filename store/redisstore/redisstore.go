@@ -32,6 +32,9 @@ type redisStore struct {
 	mu     sync.Mutex
 	closed bool
 	active sync.WaitGroup // operations; Add only with mu held and closed false
+
+	jobs    chan func()    // unbuffered: operations for idle workers
+	workers sync.WaitGroup // Add only during an operation
 }
 
 // Open connects to Redis and checks its version and its configuration. The caller must close
@@ -41,7 +44,7 @@ func Open(ctx context.Context, o Options) (Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &redisStore{client: o.client(), prefix: o.Prefix}
+	s := &redisStore{client: o.client(), prefix: o.Prefix, jobs: make(chan func())}
 	if s.prefix == "" {
 		s.prefix = DefaultPrefix
 	}
@@ -65,6 +68,8 @@ func (s *redisStore) Close() error {
 	s.bus.close()
 	err := s.client.Close() // ends the operations in progress
 	s.active.Wait()
+	close(s.jobs)
+	s.workers.Wait()
 	if err != nil {
 		return fmt.Errorf("redisstore: cannot close connections: %w", err)
 	}
@@ -136,16 +141,43 @@ func do[T any](ctx context.Context, s *redisStore, operation func(context.Contex
 		err   error
 	}
 	done := make(chan result, 1)
-	go func() {
+	s.run(func() {
 		defer s.active.Done()
 		value, err := operation(ctx)
 		done <- result{value, err}
-	}()
+	})
 	select {
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
 		return zero, ctx.Err()
+	}
+}
+
+// idleTime is the time after which an idle worker ends.
+const idleTime = time.Second
+
+// run runs an operation in another goroutine. The goroutine then waits for more of them, because the stack of a new one
+// grows several times in a command of go-redis, which costs a tenth of an operation.
+func (s *redisStore) run(operation func()) {
+	select {
+	case s.jobs <- operation:
+	default:
+		s.workers.Go(func() { s.work(operation) })
+	}
+}
+
+func (s *redisStore) work(operation func()) {
+	idle := time.NewTimer(idleTime)
+	defer idle.Stop()
+	for operation != nil { // it is nil when the store is closed
+		operation()
+		idle.Reset(idleTime)
+		select {
+		case operation = <-s.jobs:
+		case <-idle.C:
+			return
+		}
 	}
 }
 
