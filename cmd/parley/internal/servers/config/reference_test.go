@@ -98,8 +98,8 @@ func TestEachMemberOfTheConfigurationIsDescribed(t *testing.T) {
 				t.Errorf("%s: description must be sentences", name)
 			}
 			optional := !slices.Contains(s.Required, member) && m.Default == nil
-			if optional && !strings.Contains(m.Description, "ithout it") &&
-				!strings.Contains(m.Description, "require") {
+			says := func(text string) bool { return strings.Contains(m.Description, text) }
+			if optional && !says("ithout it") && !says("Default: ") && !says("require") {
 				t.Errorf("%s: description must say what happens without it", name)
 			}
 			if len(m.Examples) == 0 && m.Enum == nil && m.Type != "boolean" {
