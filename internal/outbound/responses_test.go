@@ -16,11 +16,11 @@ func TestResponsesOfARejectedBatchAreIdentified(t *testing.T) {
 	response := func(id any, result string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%v,"result":%s}`, id, result)
 	}
-	wide := "{"
+	var members []string
 	for i := range 10_001 {
-		wide += fmt.Sprintf(`"%d":0,`, i)
+		members = append(members, fmt.Sprintf(`"%d":0`, i))
 	}
-	wide += `"x":0}`
+	wide := "{" + strings.Join(members, ",") + "}"
 	var long []string
 	var all []jsonrpc.ID
 	for i := range 101 {
