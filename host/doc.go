@@ -33,7 +33,7 @@ package host
 
 // The path of Host.Call, in this order; other requests are like it:
 //
-//   - catalog.go: the server and its name of the tool, from the name in the merged list (naming is in lists.go).
+//   - catalog.go: the server and its name of the tool, from the name in the merged list (naming.go makes them).
 //     offer.go: what each server offers, and to whom.
 //   - review.go: whether the definition is accepted. What was accepted before, the program knows: Host.Review of parley
 //     compares with its lock file.

@@ -282,6 +282,7 @@ func (h *Host) Close() error {
 
 // Call calls a tool by its name in the merged list of [Host.Tools], such as "files__read_text_file". It waits for the
 // server as a [Client] does. It returns [ErrUnknown] if there is no such tool, and for a tool that only pages may call.
+// A tool that failed is a result with IsError, not an error.
 //
 // The deadline of ctx limits the wait for the server and the call. The option
 // client.WithTimeout limits the call alone: the server receives the cancellation, and stays

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,59 +185,6 @@ func (s *Selection) check(annotated bool) error {
 		return errors.New("prompts must not be selected by annotations: they have none")
 	}
 	return nil
-}
-
-// naming is how a server's tools and prompts are selected and named. It is immutable.
-type naming struct {
-	config         *ServerConfig
-	prefix         string   // with the separator; may be empty
-	reserved       []string // beginnings of merged names, in lower case, that other servers have; see reservedFor
-	tools, prompts Selection
-	maxName        int
-}
-
-func newNaming(config *ServerConfig, maxName int, reserved []string) *naming {
-	return &naming{config: config, prefix: config.NamePrefix(), reserved: reserved, tools: config.Tools,
-		prompts: config.Prompts, maxName: maxName}
-}
-
-// reservedFor returns the beginnings of names that a server must not have: the names and prefixes of the others,
-// whether these have started or not. Only a server without a prefix can have such names, because a prefix has no
-// separator.
-func reservedFor(config *ServerConfig, servers []ServerConfig) (reserved []string) {
-	if config.NamePrefix() != "" {
-		return nil
-	}
-	for i := range servers {
-		if other := &servers[i]; other.Name != config.Name {
-			for _, begin := range []string{other.Name + separator, other.NamePrefix()} {
-				if begin != "" {
-					reserved = append(reserved, strings.ToLower(begin))
-				}
-			}
-		}
-	}
-	slices.Sort(reserved)
-	return slices.Compact(reserved)
-}
-
-// isReserved reports whether a merged name begins with the prefix of another server.
-func (n *naming) isReserved(merged string) bool {
-	begin, _, found := strings.Cut(merged, separator)
-	if !found || n.reserved == nil {
-		return false
-	}
-	_, reserved := slices.BinarySearch(n.reserved, strings.ToLower(begin)+separator)
-	return reserved
-}
-
-// NamePrefix returns the prefix of the server's tools and prompts in the merged lists, including the two underscores.
-// It is empty with NoPrefix.
-func (config *ServerConfig) NamePrefix() string {
-	if config.NoPrefix {
-		return ""
-	}
-	return cmp.Or(config.Prefix, config.Name) + separator
 }
 
 // unknownNames returns an error that has the names of a selection that a server does not list: a misspelt name in Hide

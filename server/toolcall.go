@@ -28,7 +28,7 @@ type toolEntry struct {
 	tool   mcp.Tool
 	input  *schema.Schema
 	output *schema.Schema // nil: structured content is not validated
-	handle toolHandler    // validates the arguments
+	handle toolHandler    // validates the arguments; made in tool.go
 	// mirrored are the parameters that HTTP clients repeat in headers.
 	mirrored  []schema.HeaderParam
 	notSecret []string       // headers that NotSecret names

@@ -30,7 +30,7 @@
 // which are checked when they are dialled. If the MCP server is on the loopback
 // interface, its authorization server may be, too. Redirects are not followed. Metadata
 // must name the resource or the issuer that it was requested for. Authorization codes are
-// bound to this program by PKCE, to the request by state, to the issuer by iss, and to
+// bound to this program by PKCE, to the request by state and to the issuer by iss (accept in code.go), and to
 // the browser that the program opened.
 //
 // A token is sent only to the MCP server that it was issued for: it is kept by the canonical URL of the server

@@ -88,8 +88,8 @@ func invalidHandshake(reason string) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "initialize: %s", reason)
 }
 
-// ping returns the call of a ping, which is allowed before the handshake too. It does not count toward the
-// limit of requests in flight.
+// ping returns the call of a ping, which is allowed before the handshake too; NewCall rejects all others. It does not
+// count toward the limit of requests in flight.
 func (s *Session) ping(m *jsonrpc.Message) *rpc.Call {
 	d := s.describe(m)
 	if d.Revision == "" {

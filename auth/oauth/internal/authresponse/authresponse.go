@@ -1,4 +1,5 @@
-// Package authresponse parses the redirect from an authorization server, with which a login ends.
+// Package authresponse parses the redirect from an authorization server, with which a login ends. Its caller checks
+// state and iss: accept in auth/oauth/code.go.
 package authresponse
 
 import (
