@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -244,14 +243,16 @@ func (c *Call) ParamsBefore() *jsonrpc.Members {
 
 const metaName = "_meta"
 
-// withMember returns a JSON object with a member added at its end.
+// withMember returns a JSON object in which a member has this value. It is the last one.
 func withMember(object []byte, name string, value []byte) []byte {
-	object = slices.Clone(object[:len(object)-1])
-	if len(object) > 1 {
-		object = append(object, ',')
+	changed := []byte{'{'}
+	for other, v := range jsonrpc.All(object) {
+		if other != name {
+			changed = append(append(append(jsonrpc.AppendString(changed, other), ':'), v...), ',')
+		}
 	}
-	object = append(jsonrpc.AppendString(object, name), ':')
-	return append(append(object, value...), '}')
+	changed = append(jsonrpc.AppendString(changed, name), ':')
+	return append(append(changed, value...), '}')
 }
 
 // SetMeta sets an entry of the _meta object: of the request that a client is about to send, or on a server of the one
@@ -280,8 +281,7 @@ func (c *Call) SetMeta(key string, value any) error {
 	if old, ok := c.params.Get(metaName); ok && old[0] == '{' {
 		meta = old
 	}
-	meta = withMember(jsonrpc.Without(meta, key), key, raw)
-	c.replace(withMember(jsonrpc.Without(params, metaName), metaName, meta))
+	c.replace(withMember(params, metaName, withMember(meta, key, raw)))
 	return nil
 }
 
@@ -302,7 +302,7 @@ type Notification struct {
 // Middleware calls OnNotification before it calls next. The innermost middleware sees a notification first. The
 // function is called in the order of the notifications, and must not block. On a client it runs in the goroutine that
 // receives, and sees what the protocol assigns to a call: all of the above, except that log messages and notifications
-// of extensions on a byte stream do not name their call.
+// of extensions on a byte stream do not name their call. There, a panic ends the request with an error.
 func (c *Call) OnNotification(deliver func(n *Notification) bool) {
 	change := c.change()
 	change.filters = append(change.filters, deliver)

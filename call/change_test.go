@@ -43,6 +43,8 @@ func TestParamsAreReplacedWithoutMeta(t *testing.T) {
 func TestMetaIsSetOnAServer(t *testing.T) {
 	for _, test := range []struct{ params, want string }{
 		{`{"a":1,"_meta":{"com.example/k":2,"x":3}}`, `{"a":1,"_meta":{"x":3,"com.example/k":"new"}}`},
+		{`{ "a" : 1 , "_meta" : { } }`, `{"a":1,"_meta":{"com.example/k":"new"}}`},
+		{`{"_meta":{"com.example/k":null,"x":null}}`, `{"_meta":{"x":null,"com.example/k":"new"}}`},
 		{`{"a":1,"_meta":5}`, `{"a":1,"_meta":{"com.example/k":"new"}}`},
 		{``, `{"_meta":{"com.example/k":"new"}}`},
 	} {

@@ -143,6 +143,39 @@ func TestMiddlewareChangesNotifications(t *testing.T) {
 	})
 }
 
+// A panic of a function of OnNotification ends its request only, on both sides.
+func TestPanicInOnNotificationEndsOnlyTheRequest(t *testing.T) {
+	panicking := before(func(c *call.Call) error {
+		if c.Method() == mcp.MethodCallTool {
+			c.OnNotification(func(*call.Notification) bool { panic("filter") })
+		}
+		return nil
+	})
+	newServer := func(middleware ...call.Middleware) func() *server.Server {
+		return func() *server.Server {
+			s := newServer()
+			s.Middleware = middleware
+			server.AddTool(s, mcp.Tool{Name: "work"}, func(ctx context.Context, _ struct{}) (string, error) {
+				return "done", server.Progress(ctx, 1, 2, "one")
+			})
+			return s
+		}
+	}
+	check := func(t *testing.T, c *client.Client, want string) {
+		t.Helper()
+		result, err := c.CallTool(t.Context(), "work", nil, client.WithProgress(func(float64, float64, string) {}))
+		must.CheckThat(t, err != nil || result.IsError, "the result is %v", result)
+		if err != nil {
+			must.CheckContains(t, err.Error(), want)
+		}
+		must.Check(t, c.Ping(t.Context()))
+	}
+	mcptest.Everywhere(t, newServer(), func(t *testing.T, c *client.Client) {
+		check(t, c, "OnNotification panicked: filter")
+	}, func(d *client.Dialer) { d.Middleware = []call.Middleware{panicking} })
+	mcptest.Everywhere(t, newServer(panicking), func(t *testing.T, c *client.Client) { check(t, c, "internal error") })
+}
+
 // The changes that a subscription of 2026-07-28 reports pass through the middleware of its request on both sides, and
 // so do the notifications of extensions, on the way in, too.
 func TestMiddlewareSeesNotificationsOfExtensions(t *testing.T) {

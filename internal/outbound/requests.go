@@ -325,7 +325,8 @@ func (o *Requests) Receive(m *jsonrpc.Message) bool {
 }
 
 // Filter passes a notification through the middleware of the request that it belongs to, if the protocol says which one
-// that is, and reports whether to deliver it. Stream is as for OriginOf. Middleware may change m.
+// that is, and reports whether to deliver it. Stream is as for OriginOf. Middleware may change m; its panic ends the
+// request.
 func (o *Requests) Filter(stream jsonrpc.ID, m *jsonrpc.Message) (deliver bool) {
 	if m.Kind != jsonrpc.Notification {
 		return true
@@ -341,7 +342,19 @@ func (o *Requests) Filter(stream jsonrpc.ID, m *jsonrpc.Message) (deliver bool) 
 	if p == nil || p.req.Call == nil || len(p.req.Call.Filters()) == 0 {
 		return true
 	}
-	if deliver, _ = rpc.Filter(p.req.Call.Filters(), m); !deliver {
+	returned := false
+	rpc.Isolate(func() {
+		defer func() {
+			if v := recover(); v != nil || !returned {
+				err := fmt.Errorf("the program's function for OnNotification panicked: %v", v)
+				p.answer(Response{}, err)
+				p.cancel(err)
+			}
+		}()
+		deliver, _ = rpc.Filter(p.req.Call.Filters(), m)
+		returned = true
+	})
+	if !deliver {
 		o.received.Add(1)
 	}
 	return deliver
