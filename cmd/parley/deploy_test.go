@@ -82,6 +82,9 @@ func TestUnitOfSystemdIsRestricted(t *testing.T) {
 // containerFiles are the files that start several containers.
 var containerFiles = []string{"deploy/compose.yaml", "deploy/kubernetes.yaml"}
 
+// parleyImage is the image of the program in the files of deploy.
+const parleyImage = "ghcr.io/parley-mcp/parley:latest"
+
 // containersOf returns the command lines of the containers of a file, by their images.
 func containersOf(t *testing.T, file string) map[string][]string {
 	t.Helper()
@@ -134,7 +137,7 @@ func flagOf(words []string, flag string) string {
 func TestContainersOfFilesHaveWhatTheirCommandsRead(t *testing.T) {
 	for _, file := range containerFiles {
 		containers := containersOf(t, file)
-		line := containers["ghcr.io/parley-mcp/parley:latest"]
+		line := containers[parleyImage]
 		if len(containers) != 2 || line == nil || containers["redis:7"] == nil {
 			t.Fatalf("%s: containers %q", file, containers)
 		}

@@ -74,7 +74,7 @@ func TestContainersOfFilesRun(t *testing.T) {
 		}
 		t.Cleanup(redis.Kill)
 		for range 2 {
-			args := slices.Clone(containers["parley"])
+			args := slices.Clone(containers[parleyImage])
 			for i, arg := range args {
 				switch flag, value, _ := strings.Cut(arg, "="); flag {
 				case "--config", "--key-file":
