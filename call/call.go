@@ -59,7 +59,7 @@ type Call struct {
 	changes   *changes // nil until the first; a client has it from the beginning
 }
 
-// changes are what middleware changes of a call.
+// changes records what middleware has changed in a call.
 type changes struct {
 	added   mcp.Meta         // Description.Added
 	sent    *jsonrpc.Members // the params before; nil if they are the same
@@ -196,9 +196,10 @@ func (c *Call) Extension(id string) (settings json.RawMessage, ok bool) {
 	return settings, ok && len(settings) > 0 && settings[0] == '{'
 }
 
-// SetParams replaces the params. They must encode to a JSON object without _meta, which stays as it is. The middleware
-// inside and the handler see the new params. A server checks them as it checks those of clients: whether the tool
-// exists, for instance, and whether the caller may use it.
+// SetParams replaces the params. They must encode to a JSON object without _meta, which stays as it is. So do the
+// fields task, inputResponses and requestState of a call that may ask or become a task, unless the new params contain
+// them. The middleware inside and the handler see the new params. A server checks them as it checks those of clients:
+// whether the tool exists, for instance, and whether the caller may use it.
 func (c *Call) SetParams(params any) error {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -210,11 +211,24 @@ func (c *Call) SetParams(params any) error {
 	if _, ok := jsonrpc.Get(raw, metaName); ok {
 		return fmt.Errorf("the params of %.128s must not contain _meta: use SetMeta", c.method)
 	}
-	if meta, ok := c.params.Get(metaName); ok {
-		raw = withMember(raw, metaName, meta)
+	for _, own := range c.ownMembers() {
+		if value, ok := c.params.Get(own); ok {
+			if _, set := jsonrpc.Get(raw, own); !set {
+				raw = withMember(raw, own, value)
+			}
+		}
 	}
 	c.replace(raw)
 	return nil
+}
+
+// ownMembers returns the members of params that belong to the protocol and not to the tool, prompt or resource.
+func (c *Call) ownMembers() []string {
+	switch c.method {
+	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
+		return []string{metaName, "task", "inputResponses", "requestState"}
+	}
+	return []string{metaName}
 }
 
 // replace replaces the params, including _meta.
@@ -297,7 +311,7 @@ type Notification struct {
 
 // OnNotification makes deliver see each notification that belongs to the call, before a server sends it, or before the
 // functions of the Dialer receive it on a client. It may change Params, to a JSON object or nil; the bytes must not be
-// modified. If it returns false, the notification is dropped.
+// modified. The notification is dropped if deliver returns false, or sets Params to anything else.
 //
 // Middleware calls OnNotification before it calls next. The innermost middleware sees a notification first. The
 // function is called in the order of the notifications, and must not block. On a client it runs in the goroutine that

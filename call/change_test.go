@@ -28,6 +28,17 @@ func TestParamsAreReplacedWithoutMeta(t *testing.T) {
 		must.CheckEqual(t, string(c.Params().Raw()), test.want)
 		must.CheckEqual(t, string(c.ParamsBefore().Raw()), test.params)
 	}
+	for _, test := range []struct{ method, params, want string }{
+		{mcp.MethodCallTool, `{"b":3}`, `{"b":3,"_meta":{},"task":{},"inputResponses":{"k":1},"requestState":"s"}`},
+		{mcp.MethodGetPrompt, `{"task":{"ttl":1}}`,
+			`{"task":{"ttl":1},"_meta":{},"inputResponses":{"k":1},"requestState":"s"}`},
+		{"com.example/m", `{"b":3}`, `{"b":3,"_meta":{}}`},
+	} {
+		c := call.New(call.Description{Method: test.method, Params: jsonrpc.MembersOf([]byte(
+			`{"a":1,"requestState":"s","task":{},"inputResponses":{"k":1},"_meta":{}}`))})
+		must.Do(t, c.SetParams(json.RawMessage(test.params)))
+		must.CheckEqual(t, string(c.Params().Raw()), test.want, test.method)
+	}
 	c := received(`{"_meta":{"k":2}}`)
 	must.Do(t, c.SetParams(struct{}{}))
 	must.CheckEqual(t, string(c.Params().Raw()), `{"_meta":{"k":2}}`)

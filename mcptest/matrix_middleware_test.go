@@ -224,3 +224,48 @@ func TestMiddlewareSeesNotificationsOfExtensions(t *testing.T) {
 		}}}
 	})
 }
+
+type name struct {
+	Name string `json:"name"`
+}
+
+// What the protocol itself keeps in params survives their replacement: the answers of a call that asks, and whether a
+// call is a task.
+func TestReplacedParamsBelongToTheSameRequest(t *testing.T) {
+	asking := func(options ...server.Option) func() *server.Server {
+		return func() *server.Server {
+			s := newServer()
+			s.Middleware = []call.Middleware{named("c"), named("d")}
+			server.AddTool(s, mcp.Tool{Name: "say"}, func(ctx context.Context, in name) (string, error) {
+				first, err := server.Elicit[name](ctx, "First name of "+in.Name+"?")
+				if err != nil {
+					return "", err
+				}
+				last, err := server.Elicit[name](ctx, "Last name of "+in.Name+"?")
+				return first.Name + " " + last.Name, err
+			}, options...)
+			return s
+		}
+	}
+	const want = "First name of dcbax? Last name of dcbax?"
+	configure := func(d *client.Dialer) {
+		d.Middleware = []call.Middleware{named("a"), named("b")}
+		d.Elicit = func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+			return mcp.AcceptElicit(name{p.Message})
+		}
+	}
+	mcptest.Everywhere(t, asking(), func(t *testing.T, c *client.Client) {
+		if c.Revision() >= mcp.V20250618 { // earlier ones have no questions
+			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "say", name{"x"}))(t), want)
+		}
+	}, configure)
+	mcptest.Everywhere(t, asking(server.AsTask(server.TaskOptions{})), func(t *testing.T, c *client.Client) {
+		if c.Revision() < mcp.V20251125 { // earlier ones have no tasks
+			return
+		}
+		task := must.Get(c.StartTool(t.Context(), "say", name{"x"}))(t)
+		must.CheckThat(t, task.ID() != "", "the call is no task")
+		result := must.Get(task.Wait(t.Context()))(t)
+		must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, want)
+	}, configure)
+}

@@ -341,11 +341,12 @@ func (r *replay) inputRequired(ctx context.Context) (*mcp.InputRequiredResult, e
 	}, nil
 }
 
-// requestDigest identifies a request by its method and the params that do not change between rounds.
+// requestDigest identifies a request by its method and the params that do not change between rounds, as the client has
+// sent them: middleware replaces them anew in each round.
 func requestDigest(c *rpc.Call) string {
 	parts := [][]byte{[]byte(c.Method())}
 	for _, member := range []string{"name", "uri", "arguments"} {
-		raw, _ := c.Params().Get(member)
+		raw, _ := c.ParamsBefore().Get(member)
 		canonical, err := digest.Canonical(raw)
 		if err != nil {
 			canonical = raw
