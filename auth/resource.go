@@ -33,7 +33,7 @@ type ProtectedResource struct {
 	// tokens with an audience.
 	URI string
 	// Issuers are the authorization servers that clients get tokens from: issuer identifiers (RFC 8414, section 2). If
-	// it is empty, clients get their tokens elsewhere, as with API keys: the server then serves no metadata, and its
+	// clients get their tokens elsewhere, as with API keys, leave it empty: the server then serves no metadata, and its
 	// challenges name no issuer.
 	Issuers []string
 	// Verifier verifies the tokens. It must be set.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -142,9 +143,9 @@ type Dialer struct {
 
 	// OnLog, if set, receives the log messages of servers. A session sends those that the server chooses, or those from
 	// the level that [Client.SetLogLevel] sets; 2026-07-28 sends none before SetLogLevel. The messages are untrusted:
-	// show them as such. OnLog is called in the order of the messages, but concurrently for calls over HTTP. If the
-	// call is known, the context contains the values of the call's context, as for Elicit. It must not block or use the
-	// client.
+	// show them as such. OnLog is called in the order of the messages, but concurrently for calls over HTTP. Its
+	// context contains the values of the call's context, as for Elicit, if the call is known. It must not block or use
+	// the client.
 	//
 	// Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
 	// revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead. See
@@ -274,7 +275,8 @@ type bearer struct {
 // Authorize implements [Authorizer].
 func (b *bearer) Authorize(req *http.Request, server string) error {
 	own, err := httpurl.Canonical(b.server)
-	if asked, errAsked := httpurl.Canonical(server); err != nil || errAsked != nil || asked != own {
+	asked, errAsked := httpurl.Canonical(server)
+	if err := errors.Join(err, errAsked); err != nil || asked != own {
 		return err
 	}
 	if !httpurl.IsSecure(req.URL) {

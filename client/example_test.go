@@ -108,7 +108,7 @@ func ExampleHTTPTarget() {
 	// <nil>
 }
 
-// A program with a token source of package golang.org/x/oauth2, such as that of a cloud provider.
+// This program has a token source of package golang.org/x/oauth2, as cloud providers offer it.
 func ExampleBearerToken() {
 	const url = "https://example.com/mcp"
 	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: os.Getenv("TOKEN")}) // usually renews the token

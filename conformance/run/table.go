@@ -19,8 +19,8 @@ This page is generated; to run the suite and write it again, use
 [One server](conformance/server), a single process with a single endpoint, answers in all columns, and so does
 [one client](conformance/client). "All" is the whole suite. The columns 2025-11-25 and 2026-07-28 are the requirements
 that the suite has frozen for a revision, tested in that revision. In the gateway columns, the server is behind
-[a gateway](conformance/gateway). A scenario passes if at least one of its checks succeeds and none fails or warns. A
-dash means that the scenario does not belong to the column. [The baseline](conformance/baseline.yaml) says why a
+[a gateway](conformance/gateway). A scenario passes if a check succeeds and none fails or warns. A dash stands for a
+scenario that does not belong to the column. [The baseline](conformance/baseline.yaml) says why a
 scenario does not pass.
 `
 

@@ -44,7 +44,7 @@ var kinds = map[string]struct {
 	"gateway": {[]string{"common", "served", "gateway"}, "parley call demo__greet name=Ada -- go run ."},
 }
 
-// project is what the user wants to create.
+// project has the arguments and flags of the command.
 type project struct {
 	kind, dir, module, checkout string
 }
@@ -63,7 +63,7 @@ The program and its module are named after the folder; --module sets another mod
 library in the version of this program, or, with --checkout, uses a clone of Parley's repository.`,
 		Example: `
 parley new server hello
-parley new gateway ~/work/tools --module example.com/tools`,
+parley new gateway tools --module example.com/tools`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return fmt.Errorf("name the kind of project and a folder, as in parley new server hello; see %s --help",
@@ -87,7 +87,7 @@ parley new gateway ~/work/tools --module example.com/tools`,
 
 func kindNames() []string { return []string{"server", "client", "gateway"} }
 
-// result is what the command prints.
+// result is the output of the command with -o json.
 type result struct {
 	Dir   string   `json:"dir"`
 	Files []string `json:"files"`
