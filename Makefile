@@ -48,8 +48,8 @@ test: ## Run the tests: 8 minutes on two cores once everything is installed and 
 	@# The package that takes longest begins first. Many tests wait for processes, so more of them run at once than cores.
 	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration -p=3 -parallel=6 -timeout=20m ./cmd/parley \
 		$$(grep -v -e /internal/house$$ -e /faults$$ <<<"$(WORK)")
-	@# like a program in another repository
-	$(call leg,outside) env GOWORK=off bash -ec 'for dir in examples/own{gateway,extension}; do \
+	@# like programs in other repositories
+	$(call leg,outside) env GOWORK=off bash -ec 'for dir in examples/own{gateway,extension} bench/tmdevlab; do \
 		$(GO) -C $$dir vet ./...; $(GO) -C $$dir test ./...; done'
 	$(call leg,allocations) $(GO) test ./bench # the race detector changes the allocation counts
 	$(call leg,browser) $(MAKE) --no-print-directory test-browser
