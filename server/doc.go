@@ -41,8 +41,9 @@
 //
 // # Handlers
 //
-// The context of a handler belongs to one call. It ends when the client cancels the call.
-// [Progress] and [Logger] report to the client. [PrincipalOf] and [call.From] describe the caller.
+// Handlers run concurrently, even for one client, so they must protect what they share. The context of a handler
+// belongs to one call. It ends when the client cancels the call. [Progress] and [Logger] report to the client.
+// [PrincipalOf] and [call.From] describe the caller.
 //
 // [Elicit], [ElicitURL], [Sample] and [Roots] ask the client a question, and return the answer. [Ask] asks several
 // questions at once. In a session the server sends a request to the client, and the handler waits for the response. In

@@ -47,8 +47,9 @@ type onceEntry struct {
 //
 // The idempotencyKey is the same in every run, and no other call or key shares it. Pass it to the services that f
 // calls, so that they recognize a repeated request. If f returns an error, Once returns it, and the next run calls f
-// again. If the result of f is lost or has no JSON encoding, Once returns [ErrOnceUncertain] and does not call f again.
-// While the store is not available, Once waits for it: until the context of a task ends, and otherwise for a minute.
+// again, so f may ask the user. If the result of f is lost or has no JSON encoding, Once returns [ErrOnceUncertain] and
+// does not call f again. While the store is not available, Once waits for it: until the context of a task ends, and
+// otherwise for a minute.
 //
 // The result is stored as JSON in [Server.Store] for 24 hours. Its encoding must not exceed 16 KiB;
 // for a larger result Once returns an error that wraps ErrOnceUncertain. Without a Store, results are

@@ -350,7 +350,8 @@ func serveMain(ctx context.Context, s *Server) error {
 func httpFlag() (address string, ok bool) {
 	if !flag.Parsed() {
 		if flag.Lookup("http") == nil {
-			flag.String("http", "", "serve HTTP on the address `ADDR`, for example "+defaultAddress)
+			flag.String("http", "",
+				"serve HTTP on `ADDR`, such as "+defaultAddress+"; for other machines, 0.0.0.0:8080")
 		}
 		flag.Parse()
 	}

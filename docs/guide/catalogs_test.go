@@ -2,11 +2,11 @@ package guide_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
@@ -22,10 +22,7 @@ type projects struct {
 
 // of returns the catalog of the caller's session, or of the caller if there is no session.
 func (p *projects) of(ctx context.Context) *server.Catalog {
-	id := server.PrincipalOf(ctx).Key()
-	if c := call.From(ctx); c != nil && c.Revision() < mcp.V20260728 {
-		id += " " + c.Source()
-	}
+	id := server.PrincipalOf(ctx).Key() + " " + server.SessionOf(ctx).ID() // the ID is "" without a session
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sessions[id] == nil {
@@ -60,6 +57,11 @@ func TestSessionsHaveTheirOwnTools(t *testing.T) {
 		c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125))
 		must.Get(client.CallTool[string](t.Context(), c, "open", project{name}))(t)
 		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "build", nil))(t), name+" is built")
+		var listed []string
+		for tool, err := range c.Tools(t.Context()) {
+			listed = append(listed, must.Get(tool, err)(t).Description)
+		}
+		must.CheckContains(t, strings.Join(listed, ", "), "Build "+name)
 	}
 }
 

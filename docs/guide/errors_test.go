@@ -137,13 +137,6 @@ var quoted = []struct {
 	{"server", `the Host header must name this server, not "example.com"`, posts(new(server.Server), "Host", "example.com")},
 	{"server", `the Origin "https://a.example" is not allowed`, posts(new(server.Server), "Origin", "https://a.example")},
 
-	{"tools", `the tag minLenght has no effect; use minLength:"1"`, panics(func(s *server.Server) {
-		server.AddTool(s, mcp.Tool{Name: "t"}, func(context.Context, struct {
-			A string `json:"a" minLenght:"1"`
-		}) (string, error) {
-			return "", nil
-		})
-	})},
 	{"tools", `the tag jsonschema belongs to another library; use doc:"`, panics(func(s *server.Server) {
 		server.AddTool(s, mcp.Tool{Name: "t"}, func(context.Context, struct {
 			A string `json:"a" jsonschema:"the a"`
@@ -155,10 +148,6 @@ var quoted = []struct {
 		panics(func(s *server.Server) {
 			server.AddTool(s, mcp.Tool{Name: "t"}, func(context.Context, string) (string, error) { return "", nil })
 		})},
-	{"tools", "already in use: remove the earlier registration first", panics(func(s *server.Server) {
-		server.AddTool(s, mcp.Tool{Name: "t"}, nothing)
-		server.AddTool(s, mcp.Tool{Name: "t"}, nothing)
-	})},
 	{"tools", `arguments/limit: expected integer, got string "7"`, fails(addSearch, calls("search",
 		map[string]any{"words": []string{"tea"}, "limit": "7"}))},
 	{"tools", `got unknown property "more"`, fails(addSearch, calls("search",
@@ -186,13 +175,6 @@ var quoted = []struct {
 	{"resources", `server: resource "rules": the URI must begin with a scheme, such as file:///notes.txt`,
 		panics(func(s *server.Server) { server.AddStatic(s, mcp.Resource{URI: "rules", Name: "rules"}, "") })},
 
-	{"resources", "arguments/n: expected integer, got nothing; it is required", fails(func(s *server.Server) {
-		server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(context.Context, struct {
-			N int `json:"n"`
-		}) (string, error) {
-			return "", nil
-		})
-	}, gets("p", nil))},
 	{"resources", "prompts/get: internal error (code -32603)", fails(func(s *server.Server) {
 		server.AddPrompt(s, mcp.Prompt{Name: "p"}, func(context.Context, struct{}) (string, error) {
 			return "", errors.New("cause")

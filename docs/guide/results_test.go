@@ -39,6 +39,26 @@ func TestEveryKindOfBlockArrives(t *testing.T) {
 	})
 }
 
+// openTickets returns a summary for the model, and the numbers for programs.
+func openTickets(context.Context, struct{}) (*mcp.CallToolResult, error) {
+	raw, err := json.Marshal(map[string]int{"open": 12, "urgent": 3})
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{mcp.Text("12 open tickets, 3 of them urgent")},
+		StructuredContent: raw,
+	}, err
+}
+
+func TestModelReadsAnotherText(t *testing.T) {
+	s := new(server.Server)
+	server.AddTool(s, mcp.Tool{Name: "open", OutputSchema: json.RawMessage(`{"type":"object","required":["open"]}`)},
+		openTickets)
+	c := mcptest.Dial(t, s)
+	numbers := must.Get(client.CallTool[map[string]int](t.Context(), c, "open", nil))(t)
+	must.CheckEqual(t, numbers["urgent"], 3)
+	result := must.Get(c.CallTool(t.Context(), "open", nil))(t)
+	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "12 open tickets, 3 of them urgent")
+}
+
 func addFind(s *server.Server) error {
 	err := s.RegisterTool(
 		mcp.Tool{Name: "find", Description: "Find a person by name or number", InputSchema: json.RawMessage(`{

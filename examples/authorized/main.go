@@ -68,7 +68,7 @@ func protect(uri, issuer, endpoint string) *auth.ProtectedResource {
 		URI:              uri,
 		Issuers:          []string{issuer},
 		Scopes:           []string{"notes:read"}, // for each request
-		AdvertisedScopes: []string{"notes:read"}, // that clients request at first
+		AdvertisedScopes: []string{"notes:read"}, // clients ask for these at the first login
 	}
 	if endpoint == "" {
 		return jwt.Protect(resource)

@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/parley-mcp/parley/auth"
@@ -46,7 +47,11 @@ func newServer() *server.Server {
 		server.RequireScopes("billing"))
 	server.AddTool(s, mcp.Tool{Name: "add_motto", Description: "For ada: add a tool for the callers of her tenant"},
 		func(ctx context.Context, in motto) (string, error) {
-			err := t[server.PrincipalOf(ctx).Issuer()].RegisterTool(
+			catalog, ok := t[server.PrincipalOf(ctx).Issuer()]
+			if !ok {
+				return "", errors.New("your login belongs to no tenant")
+			}
+			err := catalog.RegisterTool(
 				mcp.Tool{Name: "motto", Description: "For callers of a tenant, once ada has added it"},
 				func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 					return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(in.Text)}}, nil
