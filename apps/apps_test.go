@@ -44,9 +44,8 @@ func TestPageIsReadAsItWasAdded(t *testing.T) {
 	must.CheckThat(t, reflect.DeepEqual(got, want) && html == "<p>map", "got %+v, %q", got, html)
 	got, html, err = apps.Read(t.Context(), c, mcp.Resource{URI: "ui://plain"})
 	must.Do(t, err)
-	if !reflect.DeepEqual(got, apps.Page{URI: "ui://plain"}) || html != "<p>plain" {
-		t.Errorf("got %+v, %q", got, html)
-	}
+	must.CheckThat(t, reflect.DeepEqual(got, apps.Page{URI: "ui://plain"}) && html == "<p>plain",
+		"got %+v, %q", got, html)
 	if _, _, err := apps.Read(t.Context(), c, mcp.Resource{URI: "ui://broken"}); err == nil {
 		t.Error("no error of the function")
 	}
@@ -88,9 +87,8 @@ func TestContentsReplaceTheEntry(t *testing.T) {
 		from := contents{{MimeType: "text/html; profile=mcp-app", Blob: []byte("<p>"), Meta: meta}}
 		p, html, err := apps.Read(t.Context(), from, entry)
 		must.Do(t, err)
-		if p.Domain != want || (p.Border != nil) != (want == "entry") || html != "<p>" {
-			t.Errorf("%s: got %+v, %q", want, p, html)
-		}
+		must.CheckThat(t, p.Domain == want && (p.Border != nil) == (want == "entry") && html == "<p>",
+			"%s: got %+v, %q", want, p, html)
 	}
 }
 
@@ -117,9 +115,8 @@ func TestToolsReferToPages(t *testing.T) {
 		{meta(`{"resourceUri":"https://example.com"}`, ``), "", true, true},
 	} {
 		page, model, app := apps.PageOf(&test.tool), test.tool.VisibleTo(apps.Model), test.tool.VisibleTo(apps.App)
-		if page != test.page || model != test.model || app != test.app {
-			t.Errorf("%s: got %q, %t, %t", test.tool.Meta["ui"], page, model, app)
-		}
+		must.CheckThat(t, page == test.page && model == test.model && app == test.app,
+			"%s: got %q, %t, %t", test.tool.Meta["ui"], page, model, app)
 	}
 }
 
@@ -150,9 +147,7 @@ func TestPolicyHasTheOriginsOfThePage(t *testing.T) {
 		"https://user@example.com", "https://example.com\n", "data:", "HTTPS://example.com", "//example.com"} {
 		bad = append(bad, text)
 		page := apps.Page{URI: uri, Name: "map", CSP: apps.CSP{Frame: []string{text}}}
-		if !panics(func() { apps.AddPage(&server.Server{}, page, "") }) {
-			t.Errorf("AddPage accepts %q", text)
-		}
+		must.CheckThat(t, panics(func() { apps.AddPage(&server.Server{}, page, "") }), "AddPage accepts %q", text)
 	}
 	must.Equal(t, apps.CSP{bad, bad, bad, bad}.Policy(), none)
 	many := slices.Repeat([]string{"https://example.com"}, 1000)

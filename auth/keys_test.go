@@ -131,10 +131,9 @@ func TestTheFileOfKeysIsReadAgainWhenItChanges(t *testing.T) {
 			}
 			must.CheckEqual(t, got, step.want, i)
 		}
-		if n := strings.Count(log.String(), "the previous keys stay valid"); (n > 0) != (step.logged != "") || n > 1 ||
-			!strings.Contains(log.String(), step.logged) {
-			t.Errorf("%d: log: %s", i, log)
-		}
+		n := strings.Count(log.String(), "the previous keys stay valid")
+		must.CheckThat(t, (n > 0) == (step.logged != "") && n <= 1 && strings.Contains(log.String(), step.logged),
+			"%d: log: %s", i, log)
 	}
 }
 
@@ -173,17 +172,15 @@ func TestInvalidFilesOfKeysAreRejected(t *testing.T) {
 		tooMany: "10001 keys; the limit is 10000", strings.Repeat(" ", 4<<20) + key(""): "too large",
 	} {
 		_, err := auth.ParseKeys([]byte(content))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%.200s: %v; want %q", content, err, want)
-		}
+		must.CheckThat(t, (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want)),
+			"%.200s: %v; want %q", content, err, want)
 	}
 	keys := []auth.Key{{User: "ada", SHA256: digest, Scopes: []string{"a"}, Groups: []string{"<ops>"}, Comment: "a & b",
 		Expires: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)}}
 	content := must.Get(auth.FormatKeys(keys))(t)
 	must.CheckEqual(t, fmt.Sprint(must.Get(auth.ParseKeys(content))(t)), fmt.Sprint(keys))
-	if _, err := auth.FormatKeys(append(keys, keys...)); err == nil {
-		t.Error("a file with two equal keys is written")
-	}
+	_, err := auth.FormatKeys(append(keys, keys...))
+	must.CheckThat(t, err != nil, "a file with two equal keys is written")
 }
 
 // The description of NewKey is enough to recognize a key.

@@ -96,9 +96,8 @@ func TestRequestsNeedCredentials(t *testing.T) {
 		info, err := p.Authenticate(response, r)
 		rejection, _ := errors.AsType[*auth.Rejection](err)
 		if tc.status == 0 {
-			if rejection != nil || info.Principal.Subject() != "ada" {
-				t.Errorf("%s: %v, %+v", name, info, rejection)
-			}
+			must.CheckThat(t, rejection == nil && info.Principal.Subject() == "ada",
+				"%s: %v, %+v", name, info, rejection)
 			continue
 		}
 		if rejection == nil || rejection.Status != tc.status {
@@ -106,10 +105,9 @@ func TestRequestsNeedCredentials(t *testing.T) {
 			continue
 		}
 		c := challengeOf(t, response)
-		if !c.Is("Bearer") || c.Params["error"] != tc.code || c.Params["scope"] != "mcp" ||
-			c.Params["resource_metadata"] != "https://mcp.example.com/.well-known/oauth-protected-resource/mcp" {
-			t.Errorf("%s: %v", name, c)
-		}
+		must.CheckThat(t, c.Is("Bearer") && c.Params["error"] == tc.code && c.Params["scope"] == "mcp" &&
+			c.Params["resource_metadata"] == "https://mcp.example.com/.well-known/oauth-protected-resource/mcp",
+			"%s: %v", name, c)
 	}
 }
 
@@ -118,9 +116,8 @@ func TestBoundTokensNeedAProofVerifier(t *testing.T) {
 	p := resourceOf(t, map[string]*auth.Info{"bound": {KeyThumbprint: "abc"}})
 	for _, scheme := range []string{"Bearer", "DPoP"} {
 		_, rejection, response := present(p, scheme, "bound")
-		if rejection == nil || rejection.Status != http.StatusUnauthorized || !challengeOf(t, response).Is("Bearer") {
-			t.Errorf("%s: %+v %v", scheme, rejection, response)
-		}
+		must.CheckThat(t, rejection != nil && rejection.Status == http.StatusUnauthorized &&
+			challengeOf(t, response).Is("Bearer"), "%s: %+v %v", scheme, rejection, response)
 	}
 }
 
@@ -158,17 +155,15 @@ func TestProofVerifierDecides(t *testing.T) {
 		if rejection != nil {
 			status = rejection.Status
 		}
-		if status != tc.status || response.Get("DPoP-Nonce") != "next" {
-			t.Errorf("%s: %+v %v", name, rejection, response)
-		}
+		must.CheckThat(t, status == tc.status && response.Get("DPoP-Nonce") == "next",
+			"%s: %+v %v", name, rejection, response)
 		must.CheckThat(t, slices.Equal(v.urls, []string{self}), "%s: URLs %q", name, v.urls)
 		if tc.status != 401 {
 			continue
 		}
-		if c := challengeOf(t, response); !c.Is("DPoP") || c.Params["error"] != tc.code ||
-			c.Params["algs"] != "ES256 EdDSA" {
-			t.Errorf("%s: %v", name, c)
-		}
+		c := challengeOf(t, response)
+		must.CheckThat(t, c.Is("DPoP") && c.Params["error"] == tc.code && c.Params["algs"] == "ES256 EdDSA",
+			"%s: %v", name, c)
 	}
 }
 
@@ -214,10 +209,9 @@ func TestResourceWithoutIssuersHasNoMetadata(t *testing.T) {
 			if status != 401 || tc.issuers != nil {
 				continue
 			}
-			if c := challengeOf(t, response); !c.Is("Bearer") || c.Params["realm"] == "" ||
-				c.Params["resource_metadata"] != "" {
-				t.Errorf("%s: %v", token, c)
-			}
+			c := challengeOf(t, response)
+			must.CheckThat(t, c.Is("Bearer") && c.Params["realm"] != "" && c.Params["resource_metadata"] == "",
+				"%s: %v", token, c)
 		}
 		w := httptest.NewRecorder()
 		p.MetadataHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet,
@@ -244,9 +238,8 @@ func TestAudienceIsComparedAsURI(t *testing.T) {
 	} {
 		p := resourceOf(t, map[string]*auth.Info{"token": {Audience: []string{"other", tc.audience}}})
 		p.URI = tc.uri
-		if _, rejection, _ := present(p, "Bearer", "token"); (rejection == nil) != tc.ok {
-			t.Errorf("a token for %q at %s: %+v", tc.audience, tc.uri, rejection)
-		}
+		_, rejection, _ := present(p, "Bearer", "token")
+		must.CheckThat(t, (rejection == nil) == tc.ok, "a token for %q at %s: %+v", tc.audience, tc.uri, rejection)
 	}
 }
 
@@ -266,10 +259,9 @@ func TestChallengesNameTheNeededScopes(t *testing.T) {
 		response := http.Header{}
 		rejection = p.Challenge(response, httptest.NewRequest(http.MethodPost, "/", nil), info,
 			[]string{"files:write", "files:read"})
-		if c := challengeOf(t, response); rejection.Status != http.StatusForbidden ||
-			c.Params["scope"] != "files:read files:write" || c.Params["error"] != "insufficient_scope" {
-			t.Errorf("%s: %+v %v", token, rejection, response)
-		}
+		c := challengeOf(t, response)
+		must.CheckThat(t, rejection.Status == http.StatusForbidden && c.Params["scope"] == "files:read files:write" &&
+			c.Params["error"] == "insufficient_scope", "%s: %+v %v", token, rejection, response)
 	}
 	for _, scopes := range [][]string{{"offline_access"}, {""}, {"a b"}, {`a"b`}, {"ü"}} {
 		for name, bad := range map[string]*auth.ProtectedResource{
@@ -300,11 +292,10 @@ func TestCheckRejectsInvalidFields(t *testing.T) {
 			jwt.Protect(p)
 		}
 		must.CheckThat(t, p.Check() != nil, "%s: Check returned nil", name)
-		if rejection := rejectionOf(p.Authenticate(http.Header{},
-			httptest.NewRequest(http.MethodGet, "/", nil))); rejection == nil ||
-			rejection.Status != http.StatusInternalServerError {
-			t.Errorf("%s: %+v", name, rejection)
-		}
+		rejection := rejectionOf(p.Authenticate(http.Header{},
+			httptest.NewRequest(http.MethodGet, "/", nil)))
+		must.CheckThat(t, rejection != nil && rejection.Status == http.StatusInternalServerError,
+			"%s: %+v", name, rejection)
 	}
 	must.Check(t, jwt.Protect(&auth.ProtectedResource{URI: self, Issuers: issuers, RequireDPoP: true}).Check())
 }
@@ -432,10 +423,9 @@ func TestHostHeaderDoesNotChooseTheResource(t *testing.T) {
 		t.Errorf("%s %s", res.Status, body)
 	}
 	r := httptest.NewRequest(http.MethodGet, "https://mcp.example.com/mcp", nil) // without a local address
-	if rejection := rejectionOf(p.Authenticate(http.Header{}, r)); rejection == nil ||
-		rejection.Status != http.StatusInternalServerError || rejection.Err == nil {
-		t.Errorf("without a local address: %+v", rejection)
-	}
+	rejection := rejectionOf(p.Authenticate(http.Header{}, r))
+	must.CheckThat(t, rejection != nil && rejection.Status == http.StatusInternalServerError && rejection.Err != nil,
+		"without a local address: %+v", rejection)
 }
 
 // The log says that a Verifier of the program is wrong.
@@ -444,10 +434,8 @@ func TestVerifierMustReturnAPrincipal(t *testing.T) {
 		return &auth.Info{}, nil
 	})}
 	_, rejection, _ := present(p, "Bearer", "token")
-	if rejection == nil || rejection.Status != http.StatusUnauthorized || rejection.Err == nil ||
-		!strings.Contains(rejection.Err.Error(), "returned no principal") {
-		t.Errorf("%+v", rejection)
-	}
+	must.CheckThat(t, rejection != nil && rejection.Status == http.StatusUnauthorized && rejection.Err != nil &&
+		strings.Contains(rejection.Err.Error(), "returned no principal"), "%+v", rejection)
 }
 
 // Rules R3, R6: no output, log or error contains a token or a claim.
@@ -501,7 +489,6 @@ func TestClaimsAreFoundByTheirPath(t *testing.T) {
 		must.CheckEqual(t, string(value), want, name)
 		must.CheckEqual(t, ok, want != "", name)
 	}
-	if value, ok := new(auth.Info).Claim("a.b"); ok {
-		t.Errorf("claims that are not set: %s", value)
-	}
+	value, ok := new(auth.Info).Claim("a.b")
+	must.CheckThat(t, !ok, "claims that are not set: %s", value)
 }

@@ -20,8 +20,6 @@ func TestParamsThatDoNotFitTheirTypeAreAnErrorForTheClient(t *testing.T) {
 	list, err := call.ParamsOf[mcp.PaginatedParams](call.New(call.Description{Method: mcp.MethodListTools}))
 	must.CheckThat(t, err == nil && list.Cursor == nil, "without params: %+v, %v", list, err)
 	_, err = call.ParamsOf[mcp.CallToolParams](of(mcp.MethodCallTool, `{"name":7}`))
-	if !errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}) ||
-		!strings.Contains(err.Error(), "tools/call: cannot decode the params as mcp.CallToolParams: ") {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}) &&
+		strings.Contains(err.Error(), "tools/call: cannot decode the params as mcp.CallToolParams: "), "%v", err)
 }

@@ -86,9 +86,8 @@ func TestReadsCountInTheDefaultLimit(t *testing.T) {
 	for _, method := range []string{mcp.MethodCallTool, mcp.MethodComplete, mcp.MethodReadResource} {
 		must.Do(t, do(call.Description{Method: method, Principal: principal.Local}))
 	}
-	if do(call.Description{Method: mcp.MethodReadResource, Principal: principal.Local}) == nil {
-		t.Error("a read beyond the burst was let through")
-	}
+	must.CheckThat(t, do(call.Description{Method: mcp.MethodReadResource, Principal: principal.Local}) != nil,
+		"a read beyond the burst was let through")
 }
 
 func TestLimitRateKeepsCallersApart(t *testing.T) {
@@ -257,10 +256,9 @@ func TestSharedRateLimitIsLocalWhileTheStoreFails(t *testing.T) {
 				}
 				waited := time.Since(started)
 				must.CheckThat(t, passed == 200 && waited <= 2*time.Second, "%d calls, waited %v", passed, waited)
-				if n := shared.operations.Load(); n != 2 ||
-					strings.Count(logged.String(), "cannot share the rate limit") != 2 {
-					t.Errorf("%d operations; %s", n, logged.String())
-				}
+				n := shared.operations.Load()
+				must.CheckThat(t, n == 2 && strings.Count(logged.String(), "cannot share the rate limit") == 2,
+					"%d operations; %s", n, logged.String())
 				fail(shared, false)
 				time.Sleep(6 * time.Second)
 				other := limited(t, limit)
@@ -315,10 +313,9 @@ func TestSharedRateLimitsOfCallersAreIndependent(t *testing.T) {
 		}
 		must.CheckEqual(t, passed, 3, d.Principal)
 	}
-	if keys := fmt.Sprint(shared.keys); strings.Contains(keys, "session-") ||
-		!strings.Contains(keys, ada.Key()+"rate/") {
-		t.Errorf("keys: %s", keys)
-	}
+	keys := fmt.Sprint(shared.keys)
+	must.CheckThat(t, !strings.Contains(keys, "session-") && strings.Contains(keys, ada.Key()+"rate/"),
+		"keys: %s", keys)
 }
 
 // A replica whose clock is wrong must not empty the buckets of the others.
@@ -368,10 +365,9 @@ func TestLogCallsWritesOneLineWithoutParametersAndResult(t *testing.T) {
 				defer func() { _ = recover() }()
 				_, _ = handle(t.Context(), c)
 			}()
-			if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, tt.want) ||
-				strings.Contains(got, "hunter2") {
-				t.Errorf("logged %q, want %q", got, tt.want)
-			}
+			got := out.String()
+			must.CheckThat(t, strings.Count(got, "\n") == 1 && strings.Contains(got, tt.want) &&
+				!strings.Contains(got, "hunter2"), "logged %q, want %q", got, tt.want)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -38,38 +39,29 @@ func TestRetryRequestsRepeatsOnlySafeRequests(t *testing.T) {
 			mcp.MethodDiscover: 3, mcp.MethodGetPrompt: 3,
 			mcp.MethodCallTool: 1, mcp.MethodSubscribe: 1, mcp.MethodInitialize: 1, mcp.MethodListen: 1, "jobs/run": 1,
 		} {
-			if n, _, err := attempt(t.Context(), call.Retry{}, method, `{"name":"x"}`, lost, lost, lost,
-				lost); n != want || !errors.Is(err, lost) {
-				t.Errorf("%s: %d attempts, %v, want %d", method, n, err, want)
-			}
+			n, _, err := attempt(t.Context(), call.Retry{}, method, `{"name":"x"}`, lost, lost, lost,
+				lost)
+			must.CheckThat(t, n == want && errors.Is(err, lost), "%s: %d attempts, %v, want %d", method, n, err, want)
 		}
 		trusted := call.Retry{Tool: func(name string) bool { return name == "safe" }}
-		if n, _, err := attempt(t.Context(), trusted, mcp.MethodCallTool, `{"name":"safe"}`, lost); n != 2 ||
-			err != nil {
-			t.Errorf("a tool that may be repeated: %d attempts, %v", n, err)
-		}
-		if n, _, _ := attempt(t.Context(), trusted, mcp.MethodCallTool, `{"name":"other"}`, lost); n != 1 {
-			t.Errorf("another tool: %d attempts", n)
-		}
+		n, _, err := attempt(t.Context(), trusted, mcp.MethodCallTool, `{"name":"safe"}`, lost)
+		must.CheckThat(t, n == 2 && err == nil, "a tool that may be repeated: %d attempts, %v", n, err)
+		n, _, _ = attempt(t.Context(), trusted, mcp.MethodCallTool, `{"name":"other"}`, lost)
+		must.CheckThat(t, n == 1, "another tool: %d attempts", n)
 	})
 }
 
 func TestRetryRequestsWaitsAsLongAsTheServerAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limited := &call.OverloadError{Limit: "calls", RetryAfter: 5 * time.Second}
-		if n, took, err := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", limited); n != 2 ||
-			took != 5*time.Second || err != nil {
-			t.Errorf("%d attempts in %v, %v", n, took, err)
-		}
+		n, took, err := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", limited)
+		must.CheckThat(t, n == 2 && took == 5*time.Second && err == nil, "%d attempts in %v, %v", n, took, err)
 		busy := &call.StatusError{Status: 502, RetryAfter: 7 * time.Second}
-		if n, took, _ := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", busy); n != 2 ||
-			took != 7*time.Second {
-			t.Errorf("%d attempts in %v", n, took)
-		}
+		n, took, _ = attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", busy)
+		must.CheckThat(t, n == 2 && took == 7*time.Second, "%d attempts in %v", n, took)
 		busy.RetryAfter = 11 * time.Second
-		if n, _, _ := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", busy); n != 1 {
-			t.Errorf("%d attempts although the server asks for more than 10 seconds", n)
-		}
+		n, _, _ = attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", busy)
+		must.CheckThat(t, n == 1, "%d attempts although the server asks for more than 10 seconds", n)
 	})
 }
 
@@ -90,17 +82,13 @@ func TestRetryRequestsReturnsPermanentErrorsAtOnce(t *testing.T) {
 			errors.New("other"), &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams}, &call.StatusError{Status: 403},
 			call.ErrClosed, call.ErrInvalidResponse, context.Canceled,
 		} {
-			if n, _, got := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", err); n != 1 ||
-				!errors.Is(got, err) {
-				t.Errorf("%v: %d attempts, %v", err, n, got)
-			}
+			n, _, got := attempt(t.Context(), call.Retry{}, mcp.MethodListTools, "", err)
+			must.CheckThat(t, n == 1 && errors.Is(got, err), "%v: %d attempts, %v", err, n, got)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if n, took, err := attempt(ctx, call.Retry{}, mcp.MethodListTools, "", call.ErrConnectionLost); n != 1 ||
-			took != time.Millisecond || err == nil {
-			t.Errorf("%d attempts in %v, %v", n, took, err)
-		}
+		n, took, err := attempt(ctx, call.Retry{}, mcp.MethodListTools, "", call.ErrConnectionLost)
+		must.CheckThat(t, n == 1 && took == time.Millisecond && err != nil, "%d attempts in %v, %v", n, took, err)
 	})
 }
 
@@ -110,10 +98,8 @@ func TestRetryRequestsDoesNothingOnAServer(t *testing.T) {
 		attempts++
 		return nil, call.ErrConnectionLost
 	})
-	if _, err := handle(t.Context(), call.New(call.Description{Method: mcp.MethodListTools})); err == nil ||
-		attempts != 1 {
-		t.Errorf("%d attempts, %v", attempts, err)
-	}
+	_, err := handle(t.Context(), call.New(call.Description{Method: mcp.MethodListTools}))
+	must.CheckThat(t, err != nil && attempts == 1, "%d attempts, %v", attempts, err)
 }
 
 // A client that repeats requests and logs how long they took.

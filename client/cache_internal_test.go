@@ -21,16 +21,14 @@ func TestResultInvalidatedInFlightIsNotCached(t *testing.T) {
 	second.keep(result, "a")
 	first.end()
 	second.end()
-	if n, size := x.size(); n != 0 || size != 0 {
-		t.Errorf("the cache has %d results of %d bytes, want none", n, size)
-	}
+	n, size := x.size()
+	must.CheckThat(t, n == 0 && size == 0, "the cache has %d results of %d bytes, want none", n, size)
 	must.CheckEqual(t, len(x.groups), 0)
 	third := x.begin(key)
 	third.keep(result, "a")
 	third.end()
-	if raw, left := x.get(key, "b"); string(raw) != string(result) || left <= 0 {
-		t.Errorf("got %s, fresh for %v", raw, left)
-	}
+	raw, left := x.get(key, "b")
+	must.CheckThat(t, string(raw) == string(result) && left > 0, "got %s, fresh for %v", raw, left)
 }
 
 // Rule C1: only complete results are cached, and only the scope "public" is public.
@@ -51,14 +49,12 @@ func TestCacheHintsAreReadStrictly(t *testing.T) {
 		`{"ttlMs":-9223372036854775808,"cacheScope":"public"}`:                0,
 		`{"cacheScope":"public"}`:                                             0,
 	} {
-		if ttl, public := cacheHints(json.RawMessage(raw)); ttl != want || !public {
-			t.Errorf("%s: got %v and public %v, want %v and true", raw, ttl, public, want)
-		}
+		ttl, public := cacheHints(json.RawMessage(raw))
+		must.CheckThat(t, ttl == want && public, "%s: got %v and public %v, want %v and true", raw, ttl, public, want)
 	}
 	for _, scope := range []string{"", `,"cacheScope":"private"`, `,"cacheScope":"Public"`, `,"cacheScope":true`} {
-		if _, public := cacheHints(json.RawMessage(`{"ttlMs":1000` + scope + `}`)); public {
-			t.Errorf("scope %s is public", scope)
-		}
+		_, public := cacheHints(json.RawMessage(`{"ttlMs":1000` + scope + `}`))
+		must.CheckThat(t, !public, "scope %s is public", scope)
 	}
 }
 
@@ -72,10 +68,9 @@ func TestCacheIsBounded(t *testing.T) {
 		pending.keep(result, "a")
 		pending.end()
 		n, size := x.size()
-		if size > maxCacheBytes || n != len(x.kept) || n != x.recent.Len() ||
-			n != len(x.groups[mcp.MethodReadResource].kept) {
-			t.Fatalf("the cache has %d results of %d bytes after %d reads", n, size, i+1)
-		}
+		must.That(t, size <= maxCacheBytes && n == len(x.kept) && n == x.recent.Len() &&
+			n == len(x.groups[mcp.MethodReadResource].kept),
+			"the cache has %d results of %d bytes after %d reads", n, size, i+1)
 	}
 	if n, size := x.size(); size < maxCacheBytes-2*len(result) || n > 128 {
 		t.Errorf("the cache has %d results of %d bytes", n, size)

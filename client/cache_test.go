@@ -127,10 +127,9 @@ func TestCacheKeyIncludesAllParameters(t *testing.T) {
 					text(t, c, "note://b", traced("2")), "abcb")
 		}
 		c.Close()
-		if received := rec.methods(); strings.Count(received, "/list") != 3 ||
-			strings.Count(received, "resources/read") != 3 {
-			t.Errorf("the server received %s", received)
-		}
+		received := rec.methods()
+		must.CheckThat(t, strings.Count(received, "/list") == 3 && strings.Count(received, "resources/read") == 3,
+			"the server received %s", received)
 	})
 }
 

@@ -63,10 +63,8 @@ func TestCallToolDecodesResults(t *testing.T) {
 	}
 	_, err := got()
 	var failed *client.ToolError
-	if !errors.As(err, &failed) || failed.Tool != "weather" || len(failed.Result.Content) != 2 ||
-		!strings.Contains(err.Error(), "it is\ntoo cold") {
-		t.Errorf("a failed tool: %v", err)
-	}
+	must.CheckThat(t, errors.As(err, &failed) && failed.Tool == "weather" && len(failed.Result.Content) == 2 &&
+		strings.Contains(err.Error(), "it is\ntoo cold"), "a failed tool: %v", err)
 	must.CheckIs(t, must.Err(got()), &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "unknown tool"})
 }
 
@@ -109,9 +107,8 @@ func TestInvalidArgumentsAndMetaAreNotSent(t *testing.T) {
 		"a raw JSON array": json.RawMessage(`[]`), "invalid raw JSON": json.RawMessage(`{`),
 		"invalid UTF-8": map[string]string{"a": "\xff"},
 	} {
-		if _, err := c.CallTool(t.Context(), "a", arguments); err == nil {
-			t.Errorf("%s was sent as arguments", name)
-		}
+		_, err := c.CallTool(t.Context(), "a", arguments)
+		must.CheckThat(t, err != nil, "%s was sent as arguments", name)
 	}
 	for name, meta := range map[string]mcp.Meta{
 		"a progress token":   {mcp.MetaProgressToken: json.RawMessage("1")},
@@ -122,9 +119,8 @@ func TestInvalidArgumentsAndMetaAreNotSent(t *testing.T) {
 		"no value":           {"com.example/a": nil},
 		"a duplicate member": {"com.example/a": json.RawMessage(`{"a":1,"a":2}`)},
 	} {
-		if _, err := c.CallTool(t.Context(), "a", nil, client.WithMeta(meta)); err == nil {
-			t.Errorf("%s was sent in _meta", name)
-		}
+		_, err := c.CallTool(t.Context(), "a", nil, client.WithMeta(meta))
+		must.CheckThat(t, err != nil, "%s was sent in _meta", name)
 	}
 	c.Close()
 	must.CheckEqual(t, rec.methods(), probed)
@@ -153,10 +149,9 @@ func TestArgumentsAreSentUnchanged(t *testing.T) {
 	} {
 		meta := mcp.Meta{"com.example/a": json.RawMessage("{\n}"), mcp.MetaTraceParent: json.RawMessage(`"00-a-b-01"`)}
 		must.Check(t, must.Err(c.CallTool(t.Context(), "a", test.arguments, client.WithMeta(meta))), test.arguments)
-		if !strings.Contains(sent, test.want) || !strings.Contains(sent, `"com.example/a":{`) ||
-			!strings.Contains(sent, `"traceparent":"00-a-b-01"`) || strings.Contains(sent, "\n") {
-			t.Errorf("sent %s, want %s", sent, test.want)
-		}
+		must.CheckThat(t, strings.Contains(sent, test.want) && strings.Contains(sent, `"com.example/a":{`) &&
+			strings.Contains(sent, `"traceparent":"00-a-b-01"`) && !strings.Contains(sent, "\n"),
+			"sent %s, want %s", sent, test.want)
 	}
 }
 
@@ -182,20 +177,18 @@ func TestCallEndsAtItsTimeout(t *testing.T) {
 				start := time.Now()
 				_, err := c.CallTool(t.Context(), "a", nil, test.options...)
 				var timeout *call.TimeoutError
-				if !errors.As(err, &timeout) || timeout.Method != mcp.MethodCallTool ||
-					!errors.Is(err, context.DeadlineExceeded) || strings.Count(err.Error(), mcp.MethodCallTool) != 1 {
-					t.Errorf("got %v", err)
-				}
+				must.CheckThat(t, errors.As(err, &timeout) && timeout.Method == mcp.MethodCallTool &&
+					errors.Is(err, context.DeadlineExceeded) && strings.Count(err.Error(), mcp.MethodCallTool) == 1,
+					"got %v", err)
 				must.CheckEqual(t, time.Since(start), test.want)
 			}
 			must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
 			c.Close()
 			want := "tools/call notifications/cancelled tools/call notifications/cancelled tools/call " +
 				"notifications/cancelled tools/call"
-			if received := rec.methods(); !strings.HasSuffix(received, want) ||
-				strings.Count(received, "cancelled") != 3 {
-				t.Errorf("the server received %s", received)
-			}
+			received := rec.methods()
+			must.CheckThat(t, strings.HasSuffix(received, want) && strings.Count(received, "cancelled") == 3,
+				"the server received %s", received)
 		})
 	}
 }
@@ -293,9 +286,8 @@ func TestTooLargeResultFailsItsCallOnly(t *testing.T) {
 				began := time.Now()
 				_, err := c.CallTool(t.Context(), "a", nil)
 				var tooLarge *transport.MessageTooLargeError
-				if !errors.As(err, &tooLarge) || !errors.Is(err, call.ErrInvalidResponse) || time.Since(began) > 0 {
-					t.Errorf("after %v: %v", time.Since(began), err)
-				}
+				must.CheckThat(t, errors.As(err, &tooLarge) && errors.Is(err, call.ErrInvalidResponse) &&
+					time.Since(began) <= 0, "after %v: %v", time.Since(began), err)
 				must.CheckContains(t, fmt.Sprint(err), "raise Dialer.MaxMessage", err)
 				must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)), "the next call")
 				must.CheckEqual(t, len(other), 0)

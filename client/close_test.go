@@ -114,9 +114,8 @@ func TestCloseDuringConcurrentCalls(t *testing.T) {
 					} else {
 						err = c.Ping(t.Context())
 					}
-					if err != nil && !errors.Is(err, call.ErrClosed) && !errors.Is(err, call.ErrConnectionLost) {
-						t.Error(err)
-					}
+					must.CheckThat(t, err == nil || errors.Is(err, call.ErrClosed) ||
+						errors.Is(err, call.ErrConnectionLost), "%v", err)
 				}
 			})
 		}
@@ -170,9 +169,8 @@ func (p *process) awaitExit() {
 	defer conn.Close()
 	conn.SetReadDeadline(time.Now().Add(eventTimeout))
 	var timeout net.Error
-	if _, err := conn.Read(make([]byte, 1)); errors.As(err, &timeout) && timeout.Timeout() {
-		p.t.Error("the process is still running")
-	}
+	_, err := conn.Read(make([]byte, 1))
+	must.CheckThat(p.t, !errors.As(err, &timeout) || !timeout.Timeout(), "the process is still running")
 }
 
 // eventTimeout is how long a test waits for an event that should happen at once.
@@ -283,9 +281,8 @@ func TestHalfOpenConnectionIsLost(t *testing.T) {
 			begin := time.Now()
 			err := <-waiting
 			var silent *call.SilentError
-			if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.After < halfOpenKeepAlive {
-				t.Errorf("the call ended with %v", err)
-			}
+			must.CheckThat(t, errors.As(err, &silent) && errors.Is(err, call.ErrConnectionLost) &&
+				silent.After >= halfOpenKeepAlive, "the call ended with %v", err)
 			took := time.Since(begin)
 			must.CheckThat(t, took <= 2*halfOpenKeepAlive+5*time.Second, "the connection was lost after %v", took)
 			if err := <-lost; !errors.As(err, &silent) {

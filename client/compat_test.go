@@ -220,9 +220,8 @@ func (test *compat) check(t *testing.T, c *client.Client, err error) {
 	if test.want.Modern() {
 		name = "new"
 	}
-	if got := c.Server().Info.Name; got != name && got != "" {
-		t.Errorf("the server's name is %q, want %q", got, name)
-	}
+	got := c.Server().Info.Name
+	must.CheckThat(t, got == name || got == "", "the server's name is %q, want %q", got, name)
 	wantCalled(t, c, "a")
 }
 
@@ -549,9 +548,8 @@ func TestUnresponsiveServerIsAnError(t *testing.T) {
 func TestInvalidURLsAreRejected(t *testing.T) {
 	for _, url := range []string{"", "example.com/mcp", "ftp://example.com", "http://", "http://[::1", "/mcp",
 		"file:///etc/passwd"} {
-		if _, err := client.Dial(t.Context(), client.URL(url)); err == nil ||
-			!strings.Contains(err.Error(), "http://") && !strings.Contains(err.Error(), "malformed") {
-			t.Errorf("%q: %v", url, err)
-		}
+		_, err := client.Dial(t.Context(), client.URL(url))
+		must.CheckThat(t, err != nil && (strings.Contains(err.Error(), "http://") || strings.Contains(err.Error(),
+			"malformed")), "%q: %v", url, err)
 	}
 }

@@ -100,9 +100,8 @@ func TestRejectedRevisionIsFollowedByOneThatTheServerSupports(t *testing.T) {
 			if got := strings.Join(offers, " "); got != test.offers || (err != nil) != test.fails {
 				t.Errorf("offered %s, want %s; error %v", got, test.offers, err)
 			}
-			if err != nil && name == "rejects all" && !strings.Contains(err.Error(), "Unsupported protocol version") {
-				t.Error(err)
-			}
+			must.CheckThat(t, err == nil || name != "rejects all" ||
+				strings.Contains(err.Error(), "Unsupported protocol version"), "%v", err)
 		})
 	}
 }
@@ -194,12 +193,9 @@ func TestDialErrorHasStageAndAdvice(t *testing.T) {
 			_, err := d.Dial(t.Context(), c.target)
 			var dial *client.DialError
 			must.That(t, errors.As(err, &dial), "%T %v", err, err)
-			if dial.Stage != c.stage || dial.Target != c.target.String() || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("stage %s of %s: %v", dial.Stage, dial.Target, err)
-			}
-			if c.is != nil && !errors.Is(err, c.is) {
-				t.Errorf("%v does not wrap %v", err, c.is)
-			}
+			must.CheckThat(t, dial.Stage == c.stage && dial.Target == c.target.String() &&
+				strings.Contains(err.Error(), c.want), "stage %s of %s: %v", dial.Stage, dial.Target, err)
+			must.CheckThat(t, c.is == nil || errors.Is(err, c.is), "%v does not wrap %v", err, c.is)
 		})
 	}
 }
@@ -295,9 +291,8 @@ func TestProcessThatStartsSlowlyIsModern(t *testing.T) {
 	for range 2 { // each process starts slowly
 		callTwice(t, c)
 		must.CheckEqual(t, c.Revision(), mcp.V20260728)
-		if _, err := c.CallTool(t.Context(), "a", nil); err == nil {
-			t.Error("the process has not exited")
-		}
+		_, err := c.CallTool(t.Context(), "a", nil)
+		must.CheckThat(t, err != nil, "the process has not exited")
 	}
 }
 

@@ -171,9 +171,8 @@ func TestErrorsOfTheRememberedEraAreReported(t *testing.T) {
 	c := dialStored(t, modernMock(), now, quiet())
 	for range 2 {
 		var reported *jsonrpc.Error
-		if _, err := c.CallTool(t.Context(), "b", nil); !errors.As(err, &reported) || reported.Code != -32602 {
-			t.Errorf("got %v", err)
-		}
+		_, err := c.CallTool(t.Context(), "b", nil)
+		must.CheckThat(t, errors.As(err, &reported) && reported.Code == -32602, "got %v", err)
 	}
 	must.CheckEqual(t, now.methods(), "tools/call "+probed+" tools/call")
 }
@@ -188,15 +187,13 @@ func TestErrorsOfAnyEraDoNotCauseFallback(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			now := legacyMock(answer)
 			c := dialStored(t, modernMock(), now, quiet())
-			if _, err := c.GetPrompt(t.Context(), "a", nil); err == nil {
-				t.Error("GetPrompt succeeded, want an error")
-			}
+			_, err := c.GetPrompt(t.Context(), "a", nil)
+			must.CheckThat(t, err != nil, "GetPrompt succeeded, want an error")
 			now.mu.Lock()
 			now.received = nil
 			now.mu.Unlock()
-			if _, err := c.CallTool(t.Context(), "a", nil); err == nil && name != "-32020" {
-				t.Error("CallTool succeeded, want an error")
-			}
+			_, err = c.CallTool(t.Context(), "a", nil)
+			must.CheckThat(t, err != nil || name == "-32020", "CallTool succeeded, want an error")
 			received := now.methods()
 			must.CheckThat(t, !strings.Contains(received, "initialize"), "the server received %s", received)
 		})
@@ -281,9 +278,8 @@ func TestDiscoveryOfASessionAvoidsTheProbe(t *testing.T) {
 		c.Close()
 		// After a day the client searches again.
 		time.Sleep(25 * time.Hour)
-		if c, err = d.Dial(t.Context(), to); err != nil {
-			t.Fatal(err)
-		}
+		c, err = d.Dial(t.Context(), to)
+		must.Do(t, err)
 		defer c.Close()
 		begin = time.Now()
 		if err := c.Ping(t.Context()); err != nil || time.Since(begin) < time.Second {

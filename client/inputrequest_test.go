@@ -297,10 +297,8 @@ func TestResultWithTooManyQuestionsIsRejected(t *testing.T) {
 	c := must.Get(d.Dial(t.Context(), to))(t)
 	defer c.Close()
 	var reported *jsonrpc.Error
-	if _, err := client.CallTool[string](t.Context(), c, "a", nil); !errors.Is(err, call.ErrInvalidResponse) ||
-		errors.As(err, &reported) {
-		t.Errorf("got %v", err)
-	}
+	_, err := client.CallTool[string](t.Context(), c, "a", nil)
+	must.CheckThat(t, errors.Is(err, call.ErrInvalidResponse) && !errors.As(err, &reported), "got %v", err)
 }
 
 // A server must not send requests other than pings before it has answered initialize (basic/lifecycle, Initialization).
@@ -379,9 +377,8 @@ func TestRequestStateIsReturnedUnchanged(t *testing.T) {
 			ids[m.ID] = true
 			got, found := jsonrpc.Get(m.Raw, "requestState")
 			retry := i%2 == 1
-			if found != (retry && state != "") || found && !bytes.Equal(got, []byte(state)) {
-				t.Errorf("requestState %s: request %d is %s", state, i, raw)
-			}
+			must.CheckThat(t, found == (retry && state != "") && (!found || bytes.Equal(got, []byte(state))),
+				"requestState %s: request %d is %s", state, i, raw)
 			if answers, found := jsonrpc.Get(m.Raw, "inputResponses"); found != retry {
 				t.Errorf("request %d has inputResponses %s, want a retry only to have them", i, answers)
 			}

@@ -121,9 +121,8 @@ func TestResultWhoseTaskIsNullIsTheResultOfTheTool(t *testing.T) {
 	result, err := task.Wait(t.Context())
 	must.Do(t, err)
 	must.Equal(t, len(result.Content), 1, result)
-	if _, ok := seen.(*mcp.CallToolResult); !ok {
-		t.Errorf("the middleware sees a %T", seen)
-	}
+	_, ok := seen.(*mcp.CallToolResult)
+	must.CheckThat(t, ok, "the middleware sees a %T", seen)
 }
 
 // A tool may change. The call that the server rejects is not repeated, because the tool may have failed with the same
@@ -135,9 +134,8 @@ func TestToolMayStopRunningAsTask(t *testing.T) {
 	c, out := dialTask(t, inSession, s)
 	names(t, c)
 	for _, works := range []bool{false, true} {
-		if _, err := c.CallTool(t.Context(), "a", nil); (err == nil) != works {
-			t.Error(err)
-		}
+		_, err := c.CallTool(t.Context(), "a", nil)
+		must.CheckEqual(t, err == nil, works, err)
 	}
 	got := out.of("tools/call")
 	must.CheckThat(t, slices.Equal(got, []string{`{"name":"a","task":{}}`, `{"name":"a"}`}), "tools/call %q", got)
@@ -150,9 +148,8 @@ func TestCallOfUnknownToolIsNotRepeated(t *testing.T) {
 	c, out := dialTask(t, inSession, s)
 	for _, name := range []string{"a", "b"} {
 		var reported *jsonrpc.Error
-		if _, err := c.CallTool(t.Context(), name, nil); !errors.As(err, &reported) || reported.Code != -32601 {
-			t.Error(err)
-		}
+		_, err := c.CallTool(t.Context(), name, nil)
+		must.CheckThat(t, errors.As(err, &reported) && reported.Code == -32601, "%v", err)
 	}
 	out.wants(t, "tools/call", 2)
 }
@@ -228,9 +225,8 @@ func TestOutcomesOfTasksInSessions(t *testing.T) {
 			next := sessionTasks(mcp.TaskRequired, sessionState("completed"))
 			c, out := dialTask(t, inSession, s, next)
 			names(t, c)
-			if _, err := client.CallTool[string](t.Context(), c, "a", nil); !tc.check(err) {
-				t.Errorf("%v", err)
-			}
+			_, err := client.CallTool[string](t.Context(), c, "a", nil)
+			must.CheckThat(t, tc.check(err), "%v", err)
 			got := len(out.of("tasks/cancel"))
 			must.CheckEqual(t, got == 1, name == "dreaming" || name == "another task", got, "requests to cancel")
 		})
@@ -314,10 +310,9 @@ func TestEndOfContextCancelsTheTaskThatIsBeingCreated(t *testing.T) {
 				took := time.Since(began)
 				var unknown *client.TaskError
 				errors.As(err, &unknown)
-				if !errors.Is(err, context.DeadlineExceeded) || took != tc.took ||
-					(unknown == nil) != (tc.id == "") || unknown != nil && unknown.ID != tc.id {
-					t.Errorf("%v after %v, want the id %q after %v", err, took, tc.id, tc.took)
-				}
+				must.CheckThat(t, errors.Is(err, context.DeadlineExceeded) && took == tc.took &&
+					(unknown == nil) == (tc.id == "") && (unknown == nil || unknown.ID == tc.id),
+					"%v after %v, want the id %q after %v", err, took, tc.id, tc.took)
 				time.Sleep(5 * time.Second) // a later response has no effect
 				if got := len(out.of("tasks/cancel")); got != tc.cancels || len(notified) != 0 {
 					t.Errorf("%d requests to cancel, want %d; %q", got, tc.cancels, notified)
@@ -332,9 +327,8 @@ func TestOlderRevisionsHaveNoTasks(t *testing.T) {
 	task := must.Get(c.Task("t"))(t)
 	must.CheckIs(t, must.Err(task.Wait(t.Context())), errors.ErrUnsupported)
 	for _, id := range []string{"", strings.Repeat("x", 4097)} {
-		if _, err := c.Task(id); err == nil {
-			t.Errorf("Task accepts an id with %d bytes", len(id))
-		}
+		_, err := c.Task(id)
+		must.CheckThat(t, err != nil, "Task accepts an id with %d bytes", len(id))
 	}
 	out.wants(t, "tasks/get", 0)
 }

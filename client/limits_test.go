@@ -72,9 +72,8 @@ func TestResponseOverALimitEndsItsCall(t *testing.T) {
 			defer cancel()
 			_, err = c.CallTool(ctx, "a", nil)
 			var limit *jsonrpc.LimitError
-			if !errors.As(err, &limit) || limit.Name != name || !errors.Is(err, call.ErrInvalidResponse) {
-				t.Errorf("%s: %v", how, err)
-			}
+			must.CheckThat(t, errors.As(err, &limit) && limit.Name == name && errors.Is(err, call.ErrInvalidResponse),
+				"%s: %v", how, err)
 		}
 		t.Run(name, func(t *testing.T) {
 			for _, s := range []*script{modernServer(), legacyServer()} {
@@ -112,9 +111,8 @@ func TestBatchOverALimitEndsItsCalls(t *testing.T) {
 				begin := time.Now()
 				_, err := c.CallTool(t.Context(), "a", nil)
 				var limit *jsonrpc.LimitError
-				if !errors.As(err, &limit) || limit.Name != "MaxBatch" || time.Since(begin) > 0 {
-					t.Errorf("after %v: %v", time.Since(begin), err)
-				}
+				must.CheckThat(t, errors.As(err, &limit) && limit.Name == "MaxBatch" && time.Since(begin) <= 0,
+					"after %v: %v", time.Since(begin), err)
 			})
 			synctest.Wait()
 		}
@@ -227,9 +225,8 @@ func TestOverloadOverHTTPIsTyped(t *testing.T) {
 					t.Errorf("got %v, %+v, want %q after %v", err, overload, test.limit, test.want)
 				}
 				var response *call.StatusError
-				if !errors.As(err, &response) || response.Status != test.status {
-					t.Errorf("the response is not there: %v", err)
-				}
+				must.CheckThat(t, errors.As(err, &response) && response.Status == test.status,
+					"the response is not there: %v", err)
 				var reported *jsonrpc.Error
 				must.CheckEqual(t, errors.As(err, &reported), (test.members != ""), reported)
 			})
@@ -268,9 +265,8 @@ func TestOverloadOverAStreamIsTyped(t *testing.T) {
 				_, err := c.CallTool(t.Context(), "a", nil)
 				var overload *call.OverloadError
 				must.Equal(t, errors.As(err, &overload), test.overload, err)
-				if test.overload && (overload.Limit != test.limit || overload.RetryAfter != test.want) {
-					t.Errorf("got %+v, want %q after %v", overload, test.limit, test.want)
-				}
+				must.CheckThat(t, !test.overload || overload.Limit == test.limit && overload.RetryAfter == test.want,
+					"got %+v, want %q after %v", overload, test.limit, test.want)
 				var reported *jsonrpc.Error
 				must.CheckThat(t, errors.As(err, &reported), "the error of the server is not there: %v", err)
 			})
@@ -288,10 +284,9 @@ func TestResponseInABatchOfAnotherRevisionEndsItsCall(t *testing.T) {
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err = c.CallTool(ctx, "a", nil); !errors.Is(err, call.ErrInvalidResponse) ||
-			!strings.Contains(err.Error(), "must be a JSON object") {
-			t.Error(err)
-		}
+		_, err = c.CallTool(ctx, "a", nil)
+		must.CheckThat(t, errors.Is(err, call.ErrInvalidResponse) &&
+			strings.Contains(err.Error(), "must be a JSON object"), "%v", err)
 	}
 	for _, r := range mcp.Revisions() {
 		if r == mcp.V20250326 {

@@ -46,9 +46,8 @@ func TestListsAndPingsAreRepeatedOnce(t *testing.T) {
 			c, rec := dial(t, exiting, exiting, exiting)
 			must.CheckIs(t, use(c), call.ErrConnectionLost, method)
 			c.Close()
-			if n := strings.Count(rec.methods(), method); method == "tools/list" && n != 2 {
-				t.Errorf("%s was sent %d times", method, n)
-			}
+			n := strings.Count(rec.methods(), method)
+			must.CheckThat(t, method != "tools/list" || n == 2, "%s was sent %d times", method, n)
 		})
 	}
 }
@@ -76,9 +75,8 @@ func TestLostIdleConnectionIsReplaced(t *testing.T) {
 			conn.Close()
 		}
 		serving.Wait()
-		if len(conns) != 2 || len(lost) > 0 {
-			t.Errorf("got %d connections and %d more calls of OnConnectionLost, want 2 and 0", len(conns), len(lost))
-		}
+		must.CheckThat(t, len(conns) == 2 && len(lost) == 0,
+			"got %d connections and %d more calls of OnConnectionLost, want 2 and 0", len(conns), len(lost))
 	})
 }
 
@@ -102,9 +100,8 @@ func TestConcurrentCallsReconnectOnce(t *testing.T) {
 		must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
 		c.Close()
 		received := rec.methods()
-		if strings.Count(received, probed) != 2 || lost.Load() < 5 {
-			t.Errorf("%d calls were lost, the servers received %s", lost.Load(), received)
-		}
+		must.CheckThat(t, strings.Count(received, probed) == 2 && lost.Load() >= 5,
+			"%d calls were lost, the servers received %s", lost.Load(), received)
 	})
 }
 
@@ -113,10 +110,9 @@ func TestFailedReconnectIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dial(t, withToolAnswers("!close"), &script{Otherwise: "!close"}, &script{}, modernServer())
 		must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrConnectionLost)
-		if _, err := c.CallTool(t.Context(), "a", nil); !errors.Is(err, call.ErrConnectionLost) ||
-			!strings.Contains(err.Error(), "dial") {
-			t.Errorf("got %v", err)
-		}
+		_, err := c.CallTool(t.Context(), "a", nil)
+		must.CheckThat(t, errors.Is(err, call.ErrConnectionLost) && strings.Contains(err.Error(), "dial"),
+			"got %v", err)
 		must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), context.DeadlineExceeded)
 		must.Check(t, must.Err(c.CallTool(t.Context(), "a", nil)))
 	})
@@ -343,12 +339,10 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 			s.lost, s.ping = &test.lost, test.alive
 			c := dialHTTP(t, s)
 			s.expired.Store(true)
-			if _, err := c.CallTool(t.Context(), "a", nil); (err == nil) != test.again {
-				t.Errorf("the call in the lost session: %v", err)
-			}
-			if _, err := c.CallTool(t.Context(), "a", nil); (err == nil) != (test.alive == nil) {
-				t.Errorf("the next call: %v", err)
-			}
+			_, err := c.CallTool(t.Context(), "a", nil)
+			must.CheckEqual(t, err == nil, test.again, "the call in the lost session", err)
+			_, err = c.CallTool(t.Context(), "a", nil)
+			must.CheckEqual(t, err == nil, test.alive == nil, "the next call", err)
 			executed, sessions := int32(2), int32(2)
 			if !test.again {
 				executed = 1

@@ -39,10 +39,8 @@ func TestExitedProcessIsRestarted(t *testing.T) {
 	for i := range 3 {
 		_, err := c.CallTool(t.Context(), "a", nil)
 		var exit *transport.ExitError
-		if !errors.Is(err, call.ErrConnectionLost) || errors.Is(err, call.ErrClosed) || !errors.As(err, &exit) ||
-			exit.Code != 3 || !strings.Contains(err.Error(), "out of cheese") {
-			t.Errorf("got %v", err)
-		}
+		must.CheckThat(t, errors.Is(err, call.ErrConnectionLost) && !errors.Is(err, call.ErrClosed) &&
+			errors.As(err, &exit) && exit.Code == 3 && strings.Contains(err.Error(), "out of cheese"), "got %v", err)
 		must.CheckEqual(t, executed(t, executions), i+1)
 		if err := <-lost; !errors.As(err, &exit) {
 			t.Errorf("OnConnectionLost received %v", err)
@@ -74,9 +72,8 @@ func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
 	defer second.Close()
 	first.SetReadDeadline(time.Now().Add(50 * time.Millisecond)) // the process must have exited already
 	var timeout net.Error
-	if _, err := first.Read(make([]byte, 1)); errors.As(err, &timeout) && timeout.Timeout() {
-		t.Error("the first process is still running")
-	}
+	_, err := first.Read(make([]byte, 1))
+	must.CheckThat(t, !errors.As(err, &timeout) || !timeout.Timeout(), "the first process is still running")
 }
 
 func executed(t *testing.T, file string) int {
@@ -167,9 +164,7 @@ func TestProcessThatExitsOnAMessageIsStartedAgain(t *testing.T) {
 			d := quiet()
 			d.Revision = test.revision
 			c, err := d.Dial(t.Context(), child(t, &s))
-			if (err != nil) != test.fails || err == nil && c.Revision() != mcp.V20250618 {
-				t.Errorf("%v", err)
-			}
+			must.CheckThat(t, (err != nil) == test.fails && (err != nil || c.Revision() == mcp.V20250618), "%v", err)
 			if err == nil {
 				callTwice(t, c)
 				c.Close()
@@ -238,9 +233,8 @@ func TestGarbageIsLoggedAndSkipped(t *testing.T) {
 			s.Answers["tools/call"] = []string{"!lines " + line + "\n" + `{"jsonrpc":"2.0","id":$id,` + called + `}`}
 			c, log := dialLogged(t, s)
 			for _, when := range []string{"before the first response", "during a call"} {
-				if !strings.Contains(log.String(), want) || (log.Len() > 0) != (want != "") {
-					t.Errorf("%s, %s: the log is %q, want %q", line, when, log, want)
-				}
+				must.CheckThat(t, strings.Contains(log.String(), want) && (log.Len() > 0) == (want != ""),
+					"%s, %s: the log is %q, want %q", line, when, log, want)
 				log.Reset()
 				wantCalled(t, c, "a")
 			}

@@ -51,9 +51,8 @@ func TestMissingResourceIsATypedError(t *testing.T) {
 			c, _ := dial(t, s)
 			result, err := c.ReadResource(t.Context(), "note://a")
 			var reported *jsonrpc.Error
-			if errors.Is(err, call.ErrResourceNotFound) != want || !errors.As(err, &reported) || result != nil {
-				t.Errorf("%s: %v, %v", answer, result, err)
-			}
+			must.CheckThat(t, errors.Is(err, call.ErrResourceNotFound) == want && errors.As(err, &reported) &&
+				result == nil, "%s: %v, %v", answer, result, err)
 		}
 	}
 }
@@ -70,9 +69,8 @@ func TestReadsAreRepeatedAfterALostConnection(t *testing.T) {
 
 	c, _ := dial(t, lost, s)
 	result, err := c.ReadResource(t.Context(), "note://a")
-	if err != nil || string(result.Contents[0].Blob) != "\x00\x01" || *result.TTLMs != 5 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	must.CheckThat(t, err == nil && string(result.Contents[0].Blob) == "\x00\x01" && *result.TTLMs == 5,
+		"%+v, %v", result, err)
 	c, _ = dial(t, lost, s)
 	prompt := must.Get(c.GetPrompt(t.Context(), "a", nil))(t)
 	must.CheckEqual(t, prompt.Messages[0].Content.(*mcp.TextContent).Text, "hello", prompt)
@@ -215,11 +213,9 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			must.Do(t, err)
 			tools = append(tools, tool)
 		}
-		if len(tools) != 2 || tools[0].Description != "cut \ufffd" || tools[1].Name != "c" ||
-			tools[1].Annotations.Title != "C" || tools[1].Annotations.ReadOnlyHint ||
-			tools[1].OutputSchema != nil || !strings.Contains(string(tools[1].Source), `"future":{"x":[1]}`) {
-			t.Errorf("%+v", tools)
-		}
+		must.CheckThat(t, len(tools) == 2 && tools[0].Description == "cut \ufffd" && tools[1].Name == "c" &&
+			tools[1].Annotations.Title == "C" && !tools[1].Annotations.ReadOnlyHint && tools[1].OutputSchema == nil &&
+			strings.Contains(string(tools[1].Source), `"future":{"x":[1]}`), "%+v", tools)
 		result := must.Get(c.CallTool(t.Context(), "a", nil))(t)
 		got, _ := json.Marshal(result.Content)
 		const want = `[{"type":"text","text":"plain"},{"type":"text","text":"cut �",` +
@@ -227,17 +223,14 @@ func TestFaultsInContentAreContained(t *testing.T) {
 			`{"type":"future","x":1},{"type":"resource","resource":{"uri":"x:y","blob":"/+8="}}]`
 		must.CheckThat(t, string(got) == want && result.IsError, "%s, failed %v, want %s", got, result.IsError, want)
 		read, err := c.ReadResource(t.Context(), "a:b")
-		if err != nil || len(read.Contents) != 2 || string(read.Contents[0].Blob) != "a" ||
-			read.Contents[1].Text != "c" {
-			t.Errorf("%+v, %v", read, err)
-		}
+		must.CheckThat(t, err == nil && len(read.Contents) == 2 && string(read.Contents[0].Blob) == "a" &&
+			read.Contents[1].Text == "c", "%+v, %v", read, err)
 		prompt := must.Get(c.GetPrompt(t.Context(), "a", nil))(t)
 		must.CheckEqual(t, len(prompt.Messages), 1, prompt)
 		must.Check(t, drain(c.Prompts(t.Context())))
 		completion, err := c.Complete(t.Context(), mcp.CompleteParams{})
-		if err != nil || !slices.Equal(completion.Values, []string{"a"}) || completion.Total != nil {
-			t.Errorf("%+v, %v", completion, err)
-		}
+		must.CheckThat(t, err == nil && slices.Equal(completion.Values, []string{"a"}) && completion.Total == nil,
+			"%+v, %v", completion, err)
 		for _, part := range []string{
 			"capabilities.logging", "capabilities.resources.subscribe", "part=title", "part=tools[1] ",
 			"part=tools[3] ", "tools[6](c).annotations.readOnlyHint", "tools[6](c)._meta",
@@ -264,10 +257,8 @@ func TestFaultsInCachedResultsAreLoggedOnce(t *testing.T) {
 	for range 3 {
 		must.Do(t, drain(c.Tools(t.Context())))
 	}
-	if strings.Count(log.String(), "part=tools[0](a).title") != 1 ||
-		strings.Count(log.String(), "must not be empty") != 1 {
-		t.Error(log.String())
-	}
+	must.CheckThat(t, strings.Count(log.String(), "part=tools[0](a).title") == 1 &&
+		strings.Count(log.String(), "must not be empty") == 1, "%v", log.String())
 }
 
 // Data from servers is decoded strictly: names of members are case-sensitive.

@@ -55,10 +55,9 @@ func TestResultsAreValidated(t *testing.T) {
 			_, err := c.CallTool(t.Context(), "count", nil)
 			var output *client.OutputError
 			var invalid *schema.ValidationError
-			if !errors.As(err, &output) || !errors.As(err, &invalid) || !errors.Is(err, call.ErrInvalidResponse) ||
-				string(output.Result.StructuredContent) != `{"n":"one"}` || output.Tool != "count" {
-				t.Errorf("invalid result: %v", err)
-			}
+			must.CheckThat(t, errors.As(err, &output) && errors.As(err, &invalid) &&
+				errors.Is(err, call.ErrInvalidResponse) && string(output.Result.StructuredContent) == `{"n":"one"}` &&
+				output.Tool == "count", "invalid result: %v", err)
 			if _, err = c.CallTool(t.Context(), "count", nil); !errors.As(err, &output) || output.Result == nil {
 				t.Errorf("a result without structured content: %v", err)
 			}
@@ -83,15 +82,13 @@ func TestOldSchemaIsFetchedBeforeAResultIsRejected(t *testing.T) {
 		must.Check(t, must.Err(c.CallTool(t.Context(), "count", nil)))
 		for range 3 {
 			var output *client.OutputError
-			if _, err := c.CallTool(t.Context(), "count", nil); !errors.As(err, &output) {
-				t.Errorf("got %v", err)
-			}
+			_, err := c.CallTool(t.Context(), "count", nil)
+			must.CheckThat(t, errors.As(err, &output), "got %v", err)
 		}
 		c.Close()
-		if received := rec.methods(); strings.Count(received, "tools/list") != 2 ||
-			strings.Count(received, "tools/call") != 4 {
-			t.Errorf("the server received %s", received)
-		}
+		received := rec.methods()
+		must.CheckThat(t, strings.Count(received, "tools/list") == 2 && strings.Count(received, "tools/call") == 4,
+			"the server received %s", received)
 	})
 }
 
@@ -139,9 +136,8 @@ func TestOutputSchemasAreBounded(t *testing.T) {
 		names(t, c)
 		must.Check(t, must.Err(c.CallTool(t.Context(), "t0", nil)), "the schema of the first tool was not evicted")
 		var output *client.OutputError
-		if _, err := c.CallTool(t.Context(), "t11999", nil); !errors.As(err, &output) {
-			t.Errorf("the schema of the last tool was not applied: %v", err)
-		}
+		_, err := c.CallTool(t.Context(), "t11999", nil)
+		must.CheckThat(t, errors.As(err, &output), "the schema of the last tool was not applied: %v", err)
 	})
 }
 
@@ -155,13 +151,11 @@ func TestUncheckedKeywordsOfOutputSchemasAreLogged(t *testing.T) {
 				structured(`{"n":1}`)))
 			names(t, c)
 			must.Check(t, must.Err(c.CallTool(t.Context(), "count", nil)))
-			if _, err := c.CallTool(t.Context(), "count", nil); !errors.As(err, new(*client.OutputError)) {
-				t.Errorf("got %v, want an *OutputError", err)
-			}
-			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tool=count") ||
-				!strings.Contains(got, "count=2") || !strings.Contains(got, "/pattern") {
-				t.Errorf("the log is %s", got)
-			}
+			_, err := c.CallTool(t.Context(), "count", nil)
+			must.CheckThat(t, errors.As(err, new(*client.OutputError)), "got %v, want an *OutputError", err)
+			got := log.String()
+			must.CheckThat(t, strings.Count(got, "\n") == 1 && strings.Contains(got, "tool=count") &&
+				strings.Contains(got, "count=2") && strings.Contains(got, "/pattern"), "the log is %s", got)
 		})
 	}
 }
@@ -209,9 +203,8 @@ func TestIconsAreOfTheServersOrigin(t *testing.T) {
 				c := must.Get(d.Dial(t.Context(), to))(t)
 				defer c.Close()
 				check := func(of string, icons mcp.Icons, err error) {
-					if err != nil || len(icons) != want {
-						t.Errorf("%s: %+v, %v; want %d icons", of, icons, err, want)
-					}
+					must.CheckThat(t, err == nil && len(icons) == want,
+						"%s: %+v, %v; want %d icons", of, icons, err, want)
 				}
 				check("server", c.Server().Info.Icons, nil)
 				for tool, err := range c.Tools(t.Context()) {
@@ -366,10 +359,9 @@ func TestTextIsNotDecodedOnRequest(t *testing.T) {
 	mcptest.Everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		for name, decoded := range map[string]bool{"text": false, "image": false, "note": true} {
 			result, err := c.CallTool(t.Context(), name, nil, client.WithUndecodedText())
-			if err != nil || (result.Content != nil) != decoded || result.Source == nil || !result.IsError ||
-				(string(result.StructuredContent) == `{"a":1}`) != (c.Revision() >= mcp.V20250618) {
-				t.Errorf("%s: %+v, %v", name, result, err)
-			}
+			must.CheckThat(t, err == nil && (result.Content != nil) == decoded && result.Source != nil &&
+				result.IsError && (string(result.StructuredContent) == `{"a":1}`) == (c.Revision() >= mcp.V20250618),
+				"%s: %+v, %v", name, result, err)
 		}
 	})
 }

@@ -230,10 +230,9 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 		inBubble(t, "state/"+name, func(t *testing.T) {
 			c, out := dialTask(t, nil, taskServer(next))
 			must.CheckIs(t, must.Err(c.CallTool(t.Context(), "a", nil)), call.ErrInvalidResponse)
-			if cancelled := len(out.of("tasks/cancel")) == 1; cancelled == strings.HasPrefix(name,
-				"result malformed") {
-				t.Errorf("the task was cancelled: %v", cancelled)
-			}
+			cancelled := len(out.of("tasks/cancel")) == 1
+			must.CheckThat(t, cancelled != strings.HasPrefix(name, "result malformed"),
+				"the task was cancelled: %v", cancelled)
 		})
 	}
 }
@@ -297,9 +296,8 @@ func TestOutcomesOfTasks(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			c, out := dialTask(t, nil, taskServer(state("working", ""), tc.state))
-			if _, err := client.CallTool[string](t.Context(), c, "a", nil); !tc.check(err) {
-				t.Errorf("%v", err)
-			}
+			_, err := client.CallTool[string](t.Context(), c, "a", nil)
+			must.CheckThat(t, tc.check(err), "%v", err)
 			out.wants(t, "tasks/cancel", 0)
 		})
 	}
@@ -326,9 +324,8 @@ func TestCallThatGivesUpCancelsItsTask(t *testing.T) {
 			start := time.Now()
 			_, err := c.CallTool(ctx, "a", nil)
 			var unknown *client.TaskError
-			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &unknown) || unknown.ID != "t" {
-				t.Errorf("%v", err)
-			}
+			must.CheckThat(t, errors.Is(err, context.DeadlineExceeded) && errors.As(err, &unknown) && unknown.ID == "t",
+				"%v", err)
 			must.CheckEqual(t, time.Since(start), tc.took)
 			out.wants(t, "tasks/cancel", tc.cancels)
 		})
@@ -385,9 +382,8 @@ func TestIDOfTaskIsNotInErrors(t *testing.T) {
 		s := taskServer(strings.ReplaceAll(state("dreaming", ""), `"t"`, `"secret-id"`))
 		s.Answers["tools/call"] = []string{created(strings.ReplaceAll(working, `"t"`, `"secret-id"`))}
 		c, _ := dialTask(t, nil, s)
-		if _, err := c.CallTool(t.Context(), "a", nil); err == nil || strings.Contains(fmt.Sprint(err), "secret-id") {
-			t.Error(err)
-		}
+		_, err := c.CallTool(t.Context(), "a", nil)
+		must.CheckThat(t, err != nil && !strings.Contains(fmt.Sprint(err), "secret-id"), "%v", err)
 	})
 }
 

@@ -116,9 +116,8 @@ func TestTaskEndsWithTheErrorOfItsHandler(t *testing.T) {
 			_, err := c.CallTool(t.Context(), "x", nil)
 			var reported *jsonrpc.Error
 			var unknown *client.TaskError
-			if !errors.Is(err, tc.want) || errors.As(err, &reported) || !errors.As(err, &unknown) {
-				t.Errorf("%v, want %v", err, tc.want)
-			}
+			must.CheckThat(t, errors.Is(err, tc.want) && !errors.As(err, &reported) && errors.As(err, &unknown),
+				"%v, want %v", err, tc.want)
 			out.wants(t, "tasks/cancel", 1)
 		})
 	}
@@ -142,9 +141,8 @@ func TestInputRequestsOfOneTaskAreLimited(t *testing.T) {
 		asked := make(chan string, 10_000)
 		c, _ := dialTask(t, slowly(0, asked), taskServer(states...))
 		must.CheckIs(t, must.Err(c.CallTool(t.Context(), "x", nil)), call.ErrInvalidResponse)
-		if n = len(questions(asked)); n > 10*rpc.MaxInputRequests {
-			t.Errorf("the user was asked %d times", n)
-		}
+		n = len(questions(asked))
+		must.CheckThat(t, n <= 10*rpc.MaxInputRequests, "the user was asked %d times", n)
 	})
 }
 
@@ -250,10 +248,9 @@ func TestWaitsForOneTaskAskOnce(t *testing.T) {
 			}()
 		}
 		must.Check(t, errors.Join(<-errs, <-errs))
-		if got := questions(asked); len(got) == 0 || got[0] != "a" || len(got) > 2 ||
-			len(got) == 2 && !strings.HasPrefix(got[1], "a ended") {
-			t.Errorf("the user was asked %q", got)
-		}
+		got := questions(asked)
+		must.CheckThat(t, len(got) != 0 && got[0] == "a" && len(got) <= 2 &&
+			(len(got) != 2 || strings.HasPrefix(got[1], "a ended")), "the user was asked %q", got)
 	})
 }
 
@@ -388,9 +385,8 @@ func TestChangeThatIsReportedBeforeTheWaitIsNotLost(t *testing.T) {
 		c, _ := dialTask(t, nil, s)
 		must.Check(t, drain(c.Tools(t.Context())))
 		start := time.Now()
-		if text, err := client.CallTool[string](t.Context(), c, "a", nil); err != nil || text != "called" ||
-			time.Since(start) > time.Second {
-			t.Errorf("%q, %v after %v; want the result at once", text, err, time.Since(start))
-		}
+		text, err := client.CallTool[string](t.Context(), c, "a", nil)
+		must.CheckThat(t, err == nil && text == "called" && time.Since(start) <= time.Second,
+			"%q, %v after %v; want the result at once", text, err, time.Since(start))
 	})
 }

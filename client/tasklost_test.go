@@ -78,9 +78,8 @@ func TestPermanentErrorsEndTheWait(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			c, out := dialTask(t, nil, taskServer(permanent))
 			var unknown *client.TaskError
-			if _, err := c.CallTool(t.Context(), "a", nil); !errors.As(err, &unknown) {
-				t.Errorf("%v, want a TaskError", err)
-			}
+			_, err := c.CallTool(t.Context(), "a", nil)
+			must.CheckThat(t, errors.As(err, &unknown), "%v, want a TaskError", err)
 			out.wants(t, "tasks/get", 1)
 		})
 	}
@@ -102,9 +101,8 @@ func TestWaitForUnreachableServerIsBounded(t *testing.T) {
 			start := time.Now()
 			_, err := task.Wait(t.Context())
 			var unknown *client.TaskError
-			if !errors.Is(err, call.ErrConnectionLost) || !errors.As(err, &unknown) || unknown.ID != "t" {
-				t.Errorf("%v", err)
-			}
+			must.CheckThat(t, errors.Is(err, call.ErrConnectionLost) && errors.As(err, &unknown) && unknown.ID == "t",
+				"%v", err)
 			if took := time.Since(start); took < tc.limit/4 || took > tc.limit+2*time.Second {
 				t.Errorf("the wait took %v, the limit is %v", took, tc.limit)
 			}
@@ -157,9 +155,8 @@ func TestWaitSurvivesErrorsOfProxies(t *testing.T) {
 		c := must.Get(d.Dial(t.Context(), client.URL(rejecting.URL)))(t)
 		task := must.Get(c.Task("t"))(t)
 		var rejected *call.StatusError
-		if _, err := task.Wait(ctx); !errors.As(err, &rejected) || ctx.Err() != nil {
-			t.Errorf("status %d: %v", status, err)
-		}
+		_, err := task.Wait(ctx)
+		must.CheckThat(t, errors.As(err, &rejected) && ctx.Err() == nil, "status %d: %v", status, err)
 		_ = c.Close()
 		rejecting.Close()
 	}
@@ -213,9 +210,8 @@ func TestTaskWithUnknownOutcomeRemainsSaved(t *testing.T) {
 		var r records
 		c, _ := dialTask(t, r.dialer, taskServer(methodNotFound))
 		task := must.Get(c.StartTool(t.Context(), "a", nil))(t)
-		if _, err := task.Wait(t.Context()); err == nil {
-			t.Fatal("no error")
-		}
+		_, err := task.Wait(t.Context())
+		must.That(t, err != nil, "no error")
 		want := []string{"save memory t a"}
 		must.CheckThat(t, slices.Equal(r.log, want), "%q, want %q", r.log, want)
 	})

@@ -101,9 +101,7 @@ func TestCallIsRepeatedWhenURLElicitationCompletes(t *testing.T) {
 			t.Fatalf("the call did not wait: %v", err)
 		default:
 		}
-		if err := c.Ping(t.Context()); err != nil { // the server sends the reports before the response
-			t.Error(err)
-		}
+		must.Check(t, c.Ping(t.Context())) // the server sends the reports before the response
 		err := <-ended
 		must.CheckThat(t, err == nil && time.Since(start) == 0, "%v after %v", err, time.Since(start))
 	})
@@ -194,9 +192,8 @@ func TestURLElicitationErrorsOfOtherRevisionsAreIgnored(t *testing.T) {
 		}
 		to, _ := target(s)
 		c := must.Get(d.Dial(t.Context(), to))(t)
-		if _, err := client.CallTool[string](t.Context(), c, "a", nil); err == nil {
-			t.Errorf("%s: the call was repeated", r)
-		}
+		_, err := client.CallTool[string](t.Context(), c, "a", nil)
+		must.CheckThat(t, err != nil, "%s: the call was repeated", r)
 		_ = c.Close()
 	}
 }
@@ -217,8 +214,7 @@ func TestTimeoutsArePausedDuringURLElicitation(t *testing.T) {
 		if len(*opened) != 1 {
 			t.Fatalf("the user was asked to open %q", *opened)
 		}
-		if took := <-first; took != 6*time.Minute { // 5 min for the user, and 1 min for the call
-			t.Errorf("the call took %v", took)
-		}
+		took := <-first
+		must.CheckThat(t, took == 6*time.Minute, "the call took %v", took) // 5 min for the user, and 1 min for the call
 	})
 }

@@ -63,12 +63,10 @@ func TestWatchSurvivesARestartedProcess(t *testing.T) {
 			defer c.Close()
 			next := changes(t, c, client.WatchFilter{Tools: true})
 			for range 3 {
-				if change, err := next(); change != resyncTools || err != nil {
-					t.Fatalf("got %+v, %v", change, err)
-				}
-				if _, err := c.CallTool(t.Context(), "a", nil); err == nil {
-					t.Fatal("the call succeeded, want the process to exit")
-				}
+				change, err := next()
+				must.That(t, change == resyncTools && err == nil, "got %+v, %v", change, err)
+				_, err = c.CallTool(t.Context(), "a", nil)
+				must.That(t, err != nil, "the call succeeded, want the process to exit")
 			}
 		})
 	}
@@ -129,9 +127,8 @@ func TestWatchIgnoresOtherNotifications(t *testing.T) {
 			return change, err
 		}
 		for range 3 {
-			if change, err := next(); !change.Resync || change.URI == "note://b" || err != nil {
-				t.Fatalf("got %+v, %v", change, err)
-			}
+			change, err := next()
+			must.That(t, change.Resync && change.URI != "note://b" && err == nil, "got %+v, %v", change, err)
 		}
 		must.Get(c.CallTool(t.Context(), "a", nil))(t)
 		for _, uri := range []string{"note://a/", "note://c"} {
@@ -151,9 +148,8 @@ func TestWatchEndsAfterRepeatedFailures(t *testing.T) {
 		s.Answers["tools/call"] = []string{"!close"}
 		c, _ := dial(t, s, down)
 		next := changes(t, c, client.WatchFilter{Tools: true})
-		if change, err := next(); change != resyncTools || err != nil {
-			t.Fatalf("got %+v, %v", change, err)
-		}
+		change, err := next()
+		must.That(t, change == resyncTools && err == nil, "got %+v, %v", change, err)
 		_, _ = c.CallTool(t.Context(), "a", nil)
 		start := time.Now()
 		must.Is(t, must.Err(next()), call.ErrConnectionLost)
@@ -179,9 +175,8 @@ func TestRejectedWatchFailsAtOnce(t *testing.T) {
 		c, rec := dial(t, s)
 		next := changes(t, c, client.WatchFilter{})
 		var reported *jsonrpc.Error
-		if change, err := next(); !errors.As(err, &reported) {
-			t.Fatalf("got %+v, %v", change, err)
-		}
+		change, err := next()
+		must.That(t, errors.As(err, &reported), "got %+v, %v", change, err)
 		c.Close()
 		rec.wants(t, "subscriptions/listen", 1)
 	})
@@ -243,9 +238,8 @@ func TestWatchLeavesOutUndeclaredChanges(t *testing.T) {
 		inBubble(t, era, func(t *testing.T) {
 			c, _ := dial(t, s)
 			next := changes(t, c, client.WatchFilter{Tools: true, Prompts: true, URIs: []string{"note://a/"}})
-			if change, err := next(); change != resyncTools || err != nil {
-				t.Fatalf("got %+v, %v", change, err)
-			}
+			change, err := next()
+			must.That(t, change == resyncTools && err == nil, "got %+v, %v", change, err)
 		})
 	}
 }
@@ -328,9 +322,8 @@ func TestWatchWaitsUntilTheOverloadIsOver(t *testing.T) {
 		c, _ := dial(t, s)
 		defer c.Close()
 		start := time.Now()
-		if change, err := changes(t, c, client.WatchFilter{Tools: true})(); change != resyncTools || err != nil {
-			t.Fatalf("got %+v, %v", change, err)
-		}
+		change, err := changes(t, c, client.WatchFilter{Tools: true})()
+		must.That(t, change == resyncTools && err == nil, "got %+v, %v", change, err)
 		d := time.Since(start)
 		must.CheckThat(t, d >= 45*time.Second && d <= time.Minute, "the watch began after %v, want 45 s", d)
 	})

@@ -145,23 +145,20 @@ func TestApprovalIsAskedOfTheClient(t *testing.T) {
 				map[string]any{"amount": 7, "to": "a\u202eb"}); err != nil || got != "paid" || p.paid.Load() != 1 {
 				t.Fatalf("%q, %v; paid %d times", got, err, p.paid.Load())
 			}
-			if want := "Allow the tool \"pay\" of the server \"bank\"?\n\nArguments: {\"amount\":7," +
+			want := "Allow the tool \"pay\" of the server \"bank\"?\n\nArguments: {\"amount\":7," +
 				"\"to\":\"a<U+202E>b\"}\n\nCaller: a program of this machine, which calls itself \"parley\"\nReason " +
-				"for the question: no rule of the policy matches"; len(u.asked) != 1 || u.asked[0] != want {
-				t.Errorf("the user was asked %q, want %q", u.asked, want)
-			}
-			if got := log.take(); got != asked+"allowed approved, done approved" &&
-				got != "allowed approved, done approved" {
-				t.Errorf("audit log: %s", got)
-			}
+				"for the question: no rule of the policy matches"
+			must.CheckThat(t, len(u.asked) == 1 && u.asked[0] == want, "the user was asked %q, want %q", u.asked, want)
+			got := log.take()
+			must.CheckThat(t, got == asked+"allowed approved, done approved" ||
+				got == "allowed approved, done approved", "audit log: %s", got)
 			for _, no := range []struct{ action, content string }{{"accept", `{"approve":"no"}`}, {"decline", ""},
 				{"cancel", ""}} {
 				u.set(mcp.ElicitAction(no.action), no.content)
 				must.CheckContains(t, failure(t, c, "bank__pay", map[string]any{"amount": 7}),
 					`is denied: it was not approved: the user declined`, no.action, no.content)
-				if got := log.take(); got != asked+"denied declined" && got != "denied declined" {
-					t.Errorf("audit log: %s", got)
-				}
+				got := log.take()
+				must.CheckThat(t, got == asked+"denied declined" || got == "denied declined", "audit log: %s", got)
 			}
 			must.CheckEqual(t, p.paid.Load(), 1)
 		})
@@ -294,10 +291,9 @@ func (r response) question(t *testing.T) (key, state string) {
 			RequestState  json.RawMessage            `json:"requestState"`
 		} `json:"result"`
 	}
-	if err := json.Unmarshal(r, &m); err != nil || m.Result.ResultType != "input_required" ||
-		len(m.Result.InputRequests) != 1 {
-		t.Fatalf("the response has no question: %s (%v)", r, err)
-	}
+	err := json.Unmarshal(r, &m)
+	must.That(t, err == nil && m.Result.ResultType == "input_required" && len(m.Result.InputRequests) == 1,
+		"the response has no question: %s (%v)", r, err)
 	for name := range m.Result.InputRequests {
 		quoted, _ := json.Marshal(name)
 		key = string(quoted)

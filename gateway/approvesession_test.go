@@ -77,10 +77,9 @@ func (c *customer) pays(amount, questions int, what string) {
 	c.mu.Lock()
 	c.asked = nil
 	c.mu.Unlock()
-	if got, err := client.CallTool[string](c.Context(), c.client, "bank__pay",
-		map[string]any{"amount": amount}); err != nil || got != "paid" {
-		c.Fatalf("%s: %q, %v", what, got, err)
-	}
+	got, err := client.CallTool[string](c.Context(), c.client, "bank__pay",
+		map[string]any{"amount": amount})
+	must.That(c, err == nil && got == "paid", "%s: %q, %v", what, got, err)
 	must.CheckEqual(c, len(c.asked), questions, what)
 }
 
@@ -96,17 +95,15 @@ func TestAnApprovalForTheSessionAllowsTheToolOfTheSameRule(t *testing.T) {
 		c.pays(100, 1, "arguments for which another rule with the same reason asks")
 		c.pays(200, 0, "that rule again")
 		must.CheckContains(t, failure(t, c.client, "bank__pay", map[string]any{"amount": 1000}), "too much", r)
-		if _, err := c.client.GetPrompt(t.Context(), "bank__pay", nil); err == nil {
-			t.Errorf("%s: the approval is used for a prompt, which can be allowed once only", r)
-		}
+		_, err := c.client.GetPrompt(t.Context(), "bank__pay", nil)
+		must.CheckThat(t, err != nil, "%s: the approval is used for a prompt, which can be allowed once only", r)
 		if r.Modern() {
 			continue // callers of one principal
 		}
 		other := b.customer(r, "no")
-		if text := failure(t, other.client, "bank__pay", nil); !strings.Contains(text, "declined") ||
-			len(other.asked) != 1 {
-			t.Errorf("%s: another session: %s", r, text)
-		}
+		text := failure(t, other.client, "bank__pay", nil)
+		must.CheckThat(t, strings.Contains(text, "declined") && len(other.asked) == 1,
+			"%s: another session: %s", r, text)
 	}
 }
 
@@ -119,9 +116,7 @@ func TestAChangeEndsTheApprovalForTheSession(t *testing.T) {
 			func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "paid"}}}, nil
 			})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, err)
 		time.Sleep(time.Minute) // until the gateway has the list
 	}
 	for what, change := range map[string]func(b *bank){
@@ -132,9 +127,7 @@ func TestAChangeEndsTheApprovalForTheSession(t *testing.T) {
 		},
 		"policy with the same version": func(b *bank) { b.host.PolicyChanged() },
 		"server": func(b *bank) {
-			if err := b.host.SetServers([]host.ServerConfig{inMemory(b.T, "bank", newPayments().Server)}); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, b.host.SetServers([]host.ServerConfig{inMemory(b.T, "bank", newPayments().Server)}))
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -175,9 +168,8 @@ func TestACallerThatIsUnknownIsAllowedOnceOnly(t *testing.T) {
 	b := newBank(t)
 	post := poster(t, b.gateway, mcp.MethodCallTool)
 	question := post(`{}`, "")
-	if !strings.Contains(string(question), `"Allow once"`) || strings.Contains(string(question), "with any arguments") {
-		t.Errorf("the form is %s", question)
-	}
+	must.CheckThat(t, strings.Contains(string(question), `"Allow once"`) &&
+		!strings.Contains(string(question), "with any arguments"), "the form is %s", question)
 	for _, answer := range []string{"session", "no"} {
 		key, state := question.question(t)
 		question = post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+

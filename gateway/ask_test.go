@@ -79,10 +79,9 @@ func TestServersSeeTheCapabilitiesOfTheClient(t *testing.T) {
 				}
 				c := mcptest.Dial(t, s, mcptest.WithRevision(ours), set)
 				got, err := client.CallTool[string](t.Context(), c, "up__declared", nil)
-				if got = strings.Replace(got, `"elicitation":{}`, `"elicitation":{"form":{}}`, 1); err != nil ||
-					!sameJSON(got, want) {
-					t.Errorf("client %s, server %s: %s, %v, want %s", ours, theirs, got, err, want)
-				}
+				got = strings.Replace(got, `"elicitation":{}`, `"elicitation":{"form":{}}`, 1)
+				must.CheckThat(t, err == nil && sameJSON(got, want),
+					"client %s, server %s: %s, %v, want %s", ours, theirs, got, err, want)
 			}
 		}
 	}
@@ -114,9 +113,8 @@ func TestServersLearnThatTheClientCannotAnswer(t *testing.T) {
 		s)
 	for _, r := range mcp.Revisions() {
 		got, err := client.CallTool[string](t.Context(), mcptest.Dial(t, s, mcptest.WithRevision(r)), "up__roots", nil)
-		if err != nil || !strings.Contains(got, "the client of this call does not support it (code -32601)") {
-			t.Errorf("%s: %q, %v", r, got, err)
-		}
+		must.CheckThat(t, err == nil && strings.Contains(got,
+			"the client of this call does not support it (code -32601)"), "%s: %q, %v", r, got, err)
 	}
 }
 
@@ -179,9 +177,8 @@ func TestEndOfURLElicitationIsForwardedWithTheIDOfTheGateway(t *testing.T) {
 	}
 	theirs, ours, completed := received.ids(mcp.MethodElicit), sent.ids(mcp.MethodElicit),
 		sent.ids(mcp.NotificationElicitationComplete)
-	if len(theirs) != 1 || len(ours) != 1 || len(completed) != 1 || ours[0] != completed[0] || ours[0] == theirs[0] {
-		t.Errorf("ids of the server %q, of the gateway %q, completed %q", theirs, ours, completed)
-	}
+	must.CheckThat(t, len(theirs) == 1 && len(ours) == 1 && len(completed) == 1 && ours[0] == completed[0] &&
+		ours[0] != theirs[0], "ids of the server %q, of the gateway %q, completed %q", theirs, ours, completed)
 }
 
 // The client of 2026-07-28 retries at another replica of the gateway.
@@ -299,9 +296,8 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	leaving := dial(local.URL, mcp.V20260728, func(string) (*mcp.ElicitResult, error) {
 		return nil, errors.New("interrupted")
 	})
-	if _, err := leaving.CallTool(t.Context(), "up__ask", map[string]string{"Who": "left"}); err == nil {
-		t.Error("the call that was left has a result")
-	}
+	_, err := leaving.CallTool(t.Context(), "up__ask", map[string]string{"Who": "left"})
+	must.CheckThat(t, err != nil, "the call that was left has a result")
 	leaveAtQuestion(t, local.URL)
 	var calls, asked sync.WaitGroup
 	asked.Add(3)
@@ -313,10 +309,9 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 			return mcp.AcceptElicit(struct{ Name string }{strings.TrimPrefix(question, asksOf("up"))})
 		})
 		calls.Go(func() {
-			if got, err := client.CallTool[string](t.Context(), c, "up__ask",
-				map[string]string{"Who": who}); err != nil || got != "Are you "+who+"?" {
-				t.Errorf("%s: %s was asked %q, %v", r, who, got, err)
-			}
+			got, err := client.CallTool[string](t.Context(), c, "up__ask",
+				map[string]string{"Who": who})
+			must.CheckThat(t, err == nil && got == "Are you "+who+"?", "%s: %s was asked %q, %v", r, who, got, err)
 		})
 	}
 	calls.Wait()
@@ -329,9 +324,8 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if got, err := client.CallTool[string](ctx, stranger, "up__ask", map[string]string{"Who": "stranger"}); err == nil {
-		t.Errorf("the call of another person has the result %q", got)
-	}
+	got, err := client.CallTool[string](ctx, stranger, "up__ask", map[string]string{"Who": "stranger"})
+	must.CheckThat(t, err != nil, "the call of another person has the result %q", got)
 }
 
 // Input requests that a server of 2026-07-28 sends in one result arrive in one result, with the keys of the server.
@@ -471,10 +465,9 @@ func TestSamplingOfAServerIsApprovedByTheUserOfTheCall(t *testing.T) {
 					if err := call(); err == nil || m.sampled.Load() != 0 {
 						t.Errorf("%s, declined: %v, sampled %d times", name, err, m.sampled.Load())
 					}
-					if got := audit.take(); !strings.Contains(got, "denied declined") &&
-						!strings.Contains(got, "denied not asked") {
-						t.Errorf("%s: the audit log has %s", name, got)
-					}
+					got := audit.take()
+					must.CheckThat(t, strings.Contains(got, "denied declined") ||
+						strings.Contains(got, "denied not asked"), "%s: the audit log has %s", name, got)
 				}
 			})
 		}
@@ -501,9 +494,8 @@ func TestDeniedRequestsOfServersDoNotReachTheClient(t *testing.T) {
 					t.Errorf("client %s, server %s, %s: %v; the audit log has %s", ours, theirs, tool, err, got)
 				}
 			}
-			if m.sampled.Load() != 0 || m.asked.Load() != 0 || len(u.asked) != 0 {
-				t.Errorf("client %s, server %s: the client has answered", ours, theirs)
-			}
+			must.CheckThat(t, m.sampled.Load() == 0 && m.asked.Load() == 0 && len(u.asked) == 0,
+				"client %s, server %s: the client has answered", ours, theirs)
 		}
 	}
 }
@@ -528,10 +520,9 @@ func TestPolicyDecidesAboutURLsThatAnErrorRequires(t *testing.T) {
 		c := must.Get(d.Dial(t.Context(), client.URL(serveHTTP(t, s))))(t)
 		t.Cleanup(func() { c.Close() })
 		result, err := c.CallTool(t.Context(), "up__t", nil)
-		if err != nil || !result.IsError || !strings.Contains(text(result.Content),
-			"the server requires the user to open a URL") || opened.Load() != 0 {
-			t.Errorf("%s: %+v, %v; opened %d URLs", r, result, err, opened.Load())
-		}
+		must.CheckThat(t, err == nil && result.IsError &&
+			strings.Contains(text(result.Content), "the server requires the user to open a URL") && opened.Load() == 0,
+			"%s: %+v, %v; opened %d URLs", r, result, err, opened.Load())
 		got := audit.take()
 		must.CheckThat(t, strings.HasPrefix(got, "allowed, denied, "), "%s: the audit log has %s", r, got)
 	}

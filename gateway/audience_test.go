@@ -259,9 +259,7 @@ func (a *audienceTest) start(h *host.Host) {
 			return a.count(heard{name, "watching", ""})+a.count(heard{name, "list", ""})+
 				a.count(heard{name, "update", name}) > len(a.watched(name).URIs)
 		}
-		if !a.await(begun) {
-			a.Errorf("%s does not watch", name)
-		}
+		must.CheckThat(a, a.await(begun), "%s does not watch", name)
 		a.added[name] = a.count(heard{name, "list", ""})
 	}
 }

@@ -52,10 +52,9 @@ func (a *audienceTest) total() {
 	}
 	for _, group := range audienceGroups {
 		for _, name := range group.members { // if a user has several clients, another one may have answered first
-			if got := a.count(heard{name, "asked for roots", ""}); got != a.gaveRoots[name] &&
-				a.wants(group.name)["asks"] != "user" {
-				a.Errorf("%s was asked for its roots %d times, and has given them %d times", name, got, a.gaveRoots[name])
-			}
+			got := a.count(heard{name, "asked for roots", ""})
+			must.CheckThat(a, got == a.gaveRoots[name] || a.wants(group.name)["asks"] == "user",
+				"%s was asked for its roots %d times, and has given them %d times", name, got, a.gaveRoots[name])
 		}
 	}
 	for _, l := range a.up.all() {
@@ -136,9 +135,8 @@ func (a *audienceTest) check(event, owner, want string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.checks = append(a.checks, func() {
-		if got := a.hearers(event, owner); !a.fits(want, owner, got) {
-			a.Errorf("%s of %s: received by %q at last, not %s", event, owner, got, want)
-		}
+		got := a.hearers(event, owner)
+		must.CheckThat(a, a.fits(want, owner, got), "%s of %s: received by %q at last, not %s", event, owner, got, want)
 	})
 }
 
@@ -178,9 +176,8 @@ func (a *audienceTest) after(owner string, wants map[string]string) {
 		return
 	}
 	if want := wants["calls"]; want != "all" {
-		if got := l.owners(); !a.fits(want, owner, got) {
-			a.Errorf("%s shares a connection with %q, not %s", owner, got, want)
-		}
+		got := l.owners()
+		must.CheckThat(a, a.fits(want, owner, got), "%s shares a connection with %q, not %s", owner, got, want)
 	}
 	patience := a.patience()
 	if wants["lateLog"] == "none" {
@@ -298,9 +295,8 @@ func (a *audienceTest) adds(group audienceGroup, want string) {
 			}
 			a.awaitFor(time.Second, func() bool { return missing() == nil })
 		}
-		if names := missing(); names != nil {
-			a.Errorf("the change of the list of %s does not reach %q", owner, names)
-		}
+		names := missing()
+		must.CheckThat(a, names == nil, "the change of the list of %s does not reach %q", owner, names)
 	}
 }
 
@@ -322,9 +318,8 @@ func TestWhatAServerSendsReachesTheProgramOnce(t *testing.T) {
 					owner, _ := ctx.Value(callOf{}).(string)
 					of := labels.FindStringSubmatch(label)
 					says := !kind.command && r > mcp.V20241105 || r.Modern() && of[1] != "log"
-					if says && of[1] != "lateLog" && owner != of[2] {
-						t.Errorf("%s has the context of %q", label, owner)
-					}
+					must.CheckThat(t, !says || of[1] == "lateLog" || owner == of[2],
+						"%s has the context of %q", label, owner)
 					a.hears("program", label)
 				}
 				d := client.Dialer{Revision: r}
@@ -372,9 +367,8 @@ func (a *audienceTest) program(ctx context.Context, h *host.Host, owners []strin
 				if event == "form" || event == "sampling" || event == "roots" {
 					want = "program"
 				}
-				if err != nil || result.IsError || text(result.Content) != want {
-					a.Errorf("%s of %s: %+v, %v", event, owner, result, err)
-				}
+				must.CheckThat(a, err == nil && !result.IsError && text(result.Content) == want,
+					"%s of %s: %+v, %v", event, owner, result, err)
 				if event != "roots" {
 					a.once(event, owner)
 				}
@@ -392,9 +386,8 @@ func (a *audienceTest) program(ctx context.Context, h *host.Host, owners []strin
 	must.CheckContains(a.T, l.ask(a.T, mcp.MethodListRoots, "{}"), "file:///program")
 	before := l.timesMoved()
 	h.NotifyRootsChanged(ctx)
-	if !a.await(func() bool { return l.timesMoved() == before+1 }) {
-		a.Error("the server does not learn that the roots have changed")
-	}
+	must.CheckThat(a, a.await(func() bool { return l.timesMoved() == before+1 }),
+		"the server does not learn that the roots have changed")
 }
 
 // once checks that the program has received something once.

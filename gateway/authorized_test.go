@@ -183,14 +183,12 @@ func TestEntriesServeAuthorizedCallersOnly(t *testing.T) {
 						}
 					}
 					err := way.use(ctx, bob, "it", prefix)
-					if err == nil || len(ran) > 0 {
-						t.Errorf("%s of Bob: %v, %d handlers run", way.name, err, len(ran))
-					}
+					must.CheckThat(t, err != nil && len(ran) == 0,
+						"%s of Bob: %v, %d handlers run", way.name, err, len(ran))
 					absent := way.use(ctx, bob, "absent", prefix)
-					if of.rules == nil && strings.ReplaceAll(fmt.Sprint(err), "it", "absent") !=
-						strings.ReplaceAll(fmt.Sprint(absent), "it", "absent") {
-						t.Errorf("%s of Bob: %v, for an entry that nobody has: %v", way.name, err, absent)
-					}
+					must.CheckThat(t, of.rules != nil ||
+						strings.ReplaceAll(fmt.Sprint(err), "it", "absent") == strings.ReplaceAll(fmt.Sprint(absent),
+							"it", "absent"), "%s of Bob: %v, for an entry that nobody has: %v", way.name, err, absent)
 				}
 			})
 		}

@@ -269,16 +269,14 @@ func testExchange(t *testing.T, theirs mcp.Revision) {
 				for range 3 {
 					calls.Go(func() {
 						who, err := client.CallTool[string](t.Context(), c, s.Name+"__whoami", nil)
-						if err != nil || who != name {
-							t.Errorf("%s in %s at %s: %q, %v", name, r, s.Name, who, err)
-						}
+						must.CheckThat(t, err == nil && who == name,
+							"%s in %s at %s: %q, %v", name, r, s.Name, who, err)
 					})
 				}
 				calls.Go(func() {
-					if result, err := c.GetPrompt(t.Context(), s.Name+"__whoami", nil); err != nil ||
-						text([]mcp.Content{result.Messages[0].Content}) != name {
-						t.Errorf("prompt for %s in %s at %s: %v, %v", name, r, s.Name, result, err)
-					}
+					result, err := c.GetPrompt(t.Context(), s.Name+"__whoami", nil)
+					must.CheckThat(t, err == nil && text([]mcp.Content{result.Messages[0].Content}) == name,
+						"prompt for %s in %s at %s: %v, %v", name, r, s.Name, result, err)
 				})
 			}
 		}
@@ -287,9 +285,8 @@ func testExchange(t *testing.T, theirs mcp.Revision) {
 	for where, p := range x.up {
 		must.CheckEqual(t, x.requests(where), len(u.logins))
 		for header := range p.headers() {
-			if header != "Bearer "+operatorToken && !strings.HasPrefix(header, "Bearer exchanged-") {
-				t.Errorf("the server receives %q", header)
-			}
+			must.CheckThat(t, header == "Bearer "+operatorToken || strings.HasPrefix(header, "Bearer exchanged-"),
+				"the server receives %q", header)
 		}
 	}
 }
@@ -305,9 +302,8 @@ func TestAnonymousCallersHaveNoCredentials(t *testing.T) {
 	for _, r := range everyRevision {
 		before := p.headers()
 		result, err := u.dial("", r).CallTool(t.Context(), "up__whoami", nil)
-		if err != nil || !result.IsError || !strings.Contains(text(result.Content), "the caller is not authenticated") {
-			t.Errorf("%s: %v, %v", r, result, err)
-		}
+		must.CheckThat(t, err == nil && result.IsError &&
+			strings.Contains(text(result.Content), "the caller is not authenticated"), "%s: %v, %v", r, result, err)
 		if after := p.headers(); !maps.Equal(before, after) {
 			t.Errorf("%s: the server has received requests: %v, before %v", r, after, before)
 		}
@@ -327,10 +323,9 @@ func TestTaskThatWasTakenOverNeedsANewCall(t *testing.T) {
 	ada := must.Get(principal.New(u.issuer.URL(), "ada", ""))(t)
 	ctx := auth.NewContext(t.Context(), &auth.Info{Principal: ada})
 	_, err := h.Client("up").CallTool(ctx, "whoami", nil)
-	if !errors.Is(err, oauth.ErrInteraction) || !strings.Contains(err.Error(),
-		"if another process has taken over a task, call its tool again") {
-		t.Errorf("the error is %v", err)
-	}
+	must.CheckThat(t, errors.Is(err, oauth.ErrInteraction) &&
+		strings.Contains(err.Error(), "if another process has taken over a task, call its tool again"),
+		"the error is %v", err)
 	must.CheckEqual(t, x.requests(p.url), 0)
 }
 
@@ -463,10 +458,9 @@ func TestCallersLogInToAServer(t *testing.T) {
 				b.checkReports("ada", "bob")
 				for header, n := range b.up.headers() {
 					_, token, _ := strings.Cut(header, " ")
-					if _, err := b.up.issued.Verify(t.Context(), token); err != nil && token != operatorToken &&
-						header != "" {
-						t.Errorf("the server has received %d requests with %q: %v", n, header, err)
-					}
+					_, err := b.up.issued.Verify(t.Context(), token)
+					must.CheckThat(t, err == nil || token == operatorToken || header == "",
+						"the server has received %d requests with %q: %v", n, header, err)
 				}
 			})
 		}
@@ -490,9 +484,8 @@ func (b *brokered) useAs(name string, r mcp.Revision) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	result, err := b.dial(name, r).CallTool(ctx, "up__whoami", nil) // this client cannot ask its user
-	if err != nil || !result.IsError || anyURL.FindString(text(result.Content)) == "" {
-		t.Fatalf("%s: %v, %v", name, result, err)
-	}
+	must.That(t, err == nil && result.IsError && anyURL.FindString(text(result.Content)) != "",
+		"%s: %v, %v", name, result, err)
 	var browsing sync.WaitGroup
 	defer browsing.Wait()
 	c := b.dialBrowsing(name, r, &browsing)
@@ -502,9 +495,8 @@ func (b *brokered) useAs(name string, r mcp.Revision) {
 		}
 	}
 	for range 3 {
-		if who, err := client.CallTool[string](ctx, c, "up__whoami", nil); err != nil || who != name+"@up" {
-			t.Errorf("%s: %q, %v", name, who, err)
-		}
+		who, err := client.CallTool[string](ctx, c, "up__whoami", nil)
+		must.CheckThat(t, err == nil && who == name+"@up", "%s: %q, %v", name, who, err)
 	}
 	if result, err := c.GetPrompt(ctx, "up__whoami", nil); err != nil ||
 		text([]mcp.Content{result.Messages[0].Content}) != name+"@up" {

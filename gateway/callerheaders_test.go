@@ -98,13 +98,10 @@ func (s *keyedServer) check(t *testing.T, name, header string) {
 	for _, a := range s.arrivals {
 		found := keyOfCaller.FindAllString(fmt.Sprint(a.header), -1)
 		for _, key := range found {
-			if !strings.HasSuffix(key, "-"+name) {
-				t.Errorf("server %s receives %s", name, key)
-			}
+			must.CheckThat(t, strings.HasSuffix(key, "-"+name), "server %s receives %s", name, key)
 		}
-		if a.header.Get("X-Other") != "" || a.header.Get("X-One") != "" || a.header.Get("X-Two") != "" {
-			t.Errorf("server %s receives headers that are not for it: %v", name, a.header)
-		}
+		must.CheckThat(t, a.header.Get("X-Other") == "" && a.header.Get("X-One") == "" && a.header.Get("X-Two") == "",
+			"server %s receives headers that are not for it: %v", name, a.header)
 		if a.owner != "" {
 			want := ""
 			if key := keyOf(a.owner, name); key != "" {
@@ -118,13 +115,10 @@ func (s *keyedServer) check(t *testing.T, name, header string) {
 	for session, of := range owners {
 		slices.Sort(of)
 		of, with := slices.Compact(of), slices.Compact(slices.Sorted(slices.Values(keys[session])))
-		if session != "" && (len(of) > 1 || len(with) > 1) {
-			t.Errorf("server %s: callers %q with the keys %q share a session", name, of, with)
-		}
+		must.CheckThat(t, session == "" || len(of) <= 1 && len(with) <= 1,
+			"server %s: callers %q with the keys %q share a session", name, of, with)
 	}
-	if len(owners) == 0 {
-		t.Errorf("server %s was not called", name)
-	}
+	must.CheckThat(t, len(owners) != 0, "server %s was not called", name)
 }
 
 // keyring sends the keys of a caller with each request, which can change within a session.
@@ -192,9 +186,8 @@ func TestKeyOfACallerReachesItsServerOnlyAndIsNotShared(t *testing.T) {
 			two.check(t, "two", "X-Api-Key")
 			must.CheckEqual(t, keyOfCaller.FindString(log.String()), "", "in the log")
 			must.CheckEqual(t, keyOfCaller.FindString(audit.String()), "", "in the audit log")
-			if !strings.Contains(audit.String(), `"headers":["X-One"],"server":"one"`) {
-				t.Errorf("the audit log does not name the header: %.2000s", audit.String())
-			}
+			must.CheckThat(t, strings.Contains(audit.String(), `"headers":["X-One"],"server":"one"`),
+				"the audit log does not name the header: %.2000s", audit.String())
 		})
 	}
 }
@@ -255,9 +248,8 @@ func callWithKeys(t *testing.T, user string, r mcp.Revision, target client.Targe
 				if err == nil && result.IsError {
 					said = text(result.Content)
 				}
-				if !strings.Contains(said, "X-"+strings.ToUpper(name[:1])+name[1:]) || keyOfCaller.MatchString(said) {
-					t.Errorf("rejected key: %s", said)
-				}
+				must.CheckThat(t, strings.Contains(said, "X-"+strings.ToUpper(name[:1])+name[1:]) &&
+					!keyOfCaller.MatchString(said), "rejected key: %s", said)
 				continue
 			}
 			if err != nil {

@@ -74,10 +74,9 @@ func TestCallersSeeTheirOwnLists(t *testing.T) {
 				}
 				for header := range b.up.headers() {
 					if _, token, _ := strings.Cut(header, " "); token != "" {
-						if info, err := b.up.issued.Verify(t.Context(), token); err != nil ||
-							!strings.HasSuffix(info.Principal.Subject(), "@up") {
-							t.Errorf("the server has received %q: %v", header, err)
-						}
+						info, err := b.up.issued.Verify(t.Context(), token)
+						must.CheckThat(t, err == nil && strings.HasSuffix(info.Principal.Subject(), "@up"),
+							"the server has received %q: %v", header, err)
 					}
 				}
 			})
@@ -101,9 +100,8 @@ func (b *brokered) useOwn(name string, r mcp.Revision) {
 		}
 		result, err = c.CallTool(ctx, "up__login", nil)
 	}
-	if err != nil || result.IsError || !strings.Contains(text(result.Content), "is logged in to the server up") {
-		t.Fatalf("%s: %+v, %v", name, result, err)
-	}
+	must.That(t, err == nil && !result.IsError &&
+		strings.Contains(text(result.Content), "is logged in to the server up"), "%s: %+v, %v", name, result, err)
 	want := []string{"up__" + name + "_only", "up__whoami"}
 	for range 4 { // at both replicas
 		got := toolNames(t, c)
@@ -116,10 +114,9 @@ func (b *brokered) useOwn(name string, r mcp.Revision) {
 			t.Errorf("prompt of %s: %v, %v", name, got, err)
 		}
 		for _, uri := range []string{"server:up/lib://" + name, "server:up/" + name + "://1"} {
-			if got, err := c.ReadResource(ctx, uri); err != nil || got.Contents[0].Text != "of "+name ||
-				got.Contents[0].URI != uri {
-				t.Errorf("%s of %s: %+v, %v", uri, name, got, err)
-			}
+			got, err := c.ReadResource(ctx, uri)
+			must.CheckThat(t, err == nil && got.Contents[0].Text == "of "+name && got.Contents[0].URI == uri,
+				"%s of %s: %+v, %v", uri, name, got, err)
 		}
 	}
 	other := map[string]string{"ada": "bob", "bob": "ada"}[name]
@@ -151,9 +148,8 @@ func TestListsOfCallersWithExchangedTokens(t *testing.T) {
 	}
 	listing.Wait()
 	for header, n := range p.headers() { // four lists and the discovery, and at most one more of the shared client
-		if strings.HasPrefix(header, "Bearer exchanged-") && n > 6 {
-			t.Errorf("the server has received %d requests with %q", n, header)
-		}
+		must.CheckThat(t, !strings.HasPrefix(header, "Bearer exchanged-") || n <= 6,
+			"the server has received %d requests with %q", n, header)
 	}
 }
 

@@ -161,16 +161,13 @@ func TestLargeCataloguesAreDiscovered(t *testing.T) {
 	}, func(t *testing.T, c *client.Client) {
 		must.Equal(t, namesListed(t, c), "call_tool describe_tool search_tools")
 		found := search(t, c, `{"query":"read a file","limit":1}`)
-		if len(found.Tools) != 1 ||
-			string(found.Tools[0]) != `{"name":"files__read","server":"files","description":"Read a text file."}` ||
-			found.Total < 1 || found.Version == "" {
-			t.Errorf("found %s of %d", found.Tools, found.Total)
-		}
+		must.CheckThat(t, len(found.Tools) == 1 &&
+			string(found.Tools[0]) == `{"name":"files__read","server":"files","description":"Read a text file."}` &&
+			found.Total >= 1 && found.Version != "", "found %s of %d", found.Tools, found.Total)
 		definition := textOfCall(t, c, "describe_tool", map[string]string{"name": "files__read"})
-		if !strings.HasPrefix(definition, `{"name":"files__read",`) ||
-			!strings.Contains(definition, `"inputSchema":{"type":"object","properties":{"path":`) {
-			t.Errorf("the definition is %s", definition)
-		}
+		must.CheckThat(t, strings.HasPrefix(definition, `{"name":"files__read",`) &&
+			strings.Contains(definition, `"inputSchema":{"type":"object","properties":{"path":`),
+			"the definition is %s", definition)
 		arguments := map[string]any{"name": "files__read", "arguments": path{"notes"}}
 		must.CheckEqual(t, textOfCall(t, c, "call_tool", arguments), "text of notes")
 		must.CheckEqual(t, textOfCall(t, c, "files__read", path{"notes"}), "text of notes")
@@ -198,11 +195,9 @@ func TestSearchToolsReturnsTheDetailsThatAreAskedFor(t *testing.T) {
 		got := fmt.Sprintf("%d of %d tools %s servers %s", len(found.Tools), found.Total, found.Tools, found.Servers)
 		must.CheckThat(t, got == want, "%s: %s, want %s", arguments, got, want)
 	}
-	if found := search(t, c, `{"query":"weather","detail":"definition"}`); !strings.Contains(string(found.Tools[0]),
-		`"name":"weather__forecast"`) ||
-		!strings.Contains(string(found.Tools[0]), `"inputSchema":{`) {
-		t.Errorf("the definition is %s", found.Tools[0])
-	}
+	found := search(t, c, `{"query":"weather","detail":"definition"}`)
+	must.CheckThat(t, strings.Contains(string(found.Tools[0]), `"name":"weather__forecast"`) &&
+		strings.Contains(string(found.Tools[0]), `"inputSchema":{`), "the definition is %s", found.Tools[0])
 	for tool, test := range map[string][2]string{
 		"search_tools":  {`{"server":"nowhere"}`, `server "nowhere" has no tools; call search_tools without arguments`},
 		"describe_tool": {`{"name":"delete_files"}`, `unknown tool: "delete_files"; did you mean files__delete`},
@@ -225,9 +220,8 @@ func TestDiscoveryDependsOnTheBudget(t *testing.T) {
 	} {
 		s, _, changes := runDiscovery(t, budget, inMemory(t, "files", filesServer(nil)))
 		catalog := awaitCatalog(t, changes, 3)
-		if catalog.Listed != (budget == 0 || budget == 1<<20) || catalog.Bytes < 300 || catalog.Bytes > 3000 {
-			t.Errorf("budget %d: %+v", budget, catalog)
-		}
+		must.CheckThat(t, catalog.Listed == (budget == 0 || budget == 1<<20) && catalog.Bytes >= 300 &&
+			catalog.Bytes <= 3000, "budget %d: %+v", budget, catalog)
 		c := mcptest.Dial(t, s)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		var listed string
@@ -301,9 +295,8 @@ func TestCallToolForwardsProgressAndCancellation(t *testing.T) {
 		defer cancel()
 		_, err := c.CallTool(ctx, "call_tool", map[string]any{"name": "files__slow"},
 			client.WithProgress(func(done, total float64, text string) {
-				if done != 1 || total != 2 || text != "halfway" && c.Revision() != mcp.V20241105 {
-					t.Errorf("progress %v of %v %q", done, total, text)
-				}
+				must.CheckThat(t, done == 1 && total == 2 && (text == "halfway" || c.Revision() == mcp.V20241105),
+					"progress %v of %v %q", done, total, text)
 				cancel()
 			}))
 		must.CheckThat(t, err != nil, "the call was not cancelled")
@@ -346,10 +339,9 @@ func TestPolicyAppliesToCallsOfCallTool(t *testing.T) {
 	if events := log.take(); !strings.HasPrefix(events, "denied") || up.paid.Load() != 0 {
 		t.Errorf("the audit log has %s; %d calls reached the server", events, up.paid.Load())
 	}
-	if got := textOfCall(t, c, "call_tool",
-		json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1}}`)); got != "paid" || questions != 1 {
-		t.Errorf("the result is %s after %d questions", got, questions)
-	}
+	got := textOfCall(t, c, "call_tool",
+		json.RawMessage(`{"name":"bank__pay","arguments":{"amount":1}}`))
+	must.CheckThat(t, got == "paid" && questions == 1, "the result is %s after %d questions", got, questions)
 	for _, r := range asked {
 		must.CheckEqual(t, r, `tools/call pay of server "bank"`)
 	}
@@ -420,10 +412,9 @@ func TestToolsOfCallersAreDiscovered(t *testing.T) {
 				"brush 7")
 			must.CheckEqual(t, textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}), "painted")
 			for tool, want := range map[string]string{"describe_tool": "unknown tool", "call_tool": "unknown tool"} {
-				if got := textOfCall(t, bob, tool, map[string]string{"name": "up__ada_only"}); !strings.Contains(got,
-					want) || strings.Contains(got, "mean up__ada") {
-					t.Errorf("%s of Bob: %s", tool, got)
-				}
+				got := textOfCall(t, bob, tool, map[string]string{"name": "up__ada_only"})
+				must.CheckThat(t, strings.Contains(got, want) && !strings.Contains(got, "mean up__ada"),
+					"%s of Bob: %s", tool, got)
 			}
 			must.CheckContains(t, textOfCall(t, bob, "call_tool", map[string]string{"name": "up__whoami"}), "is denied",
 				"call of a hidden tool")
@@ -439,11 +430,9 @@ func TestBudgetCountsTheToolsOfTheCaller(t *testing.T) {
 			ada, bob := u.dial("ada", r), u.dial("bob", r)
 			must.CheckEqual(t, namesListed(t, ada), "call_tool describe_tool search_tools weather__forecast")
 			must.CheckEqual(t, namesListed(t, bob), "up__bob_only up__whoami weather__forecast")
-			if got := found(t, ada,
-				`{"query":"brush fence 7 forecast","detail":"name","limit":1}`); got != "up__paint_07" &&
-				got != "weather__forecast" {
-				t.Errorf("found %s", got)
-			}
+			got := found(t, ada,
+				`{"query":"brush fence 7 forecast","detail":"name","limit":1}`)
+			must.CheckThat(t, got == "up__paint_07" || got == "weather__forecast", "found %s", got)
 			must.CheckEqual(t, textOfCall(t, ada, "call_tool", map[string]string{"name": "up__paint_07"}), "painted")
 			for _, name := range []string{"up__login", "up__whoami"} { // can be called although they are not listed
 				got := textOfCall(t, ada, name, nil)

@@ -120,11 +120,9 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 				}
 				result, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "a"},
 					client.WithMeta(mcp.Meta{"com.example/trace": json.RawMessage(`"t"`)}))
-				if err != nil || !strings.Contains(string(result), `"ran":"a"`) ||
-					!strings.Contains(string(result), `"trace":"t"`) ||
-					!strings.Contains(string(result), `"com.example/done":true`) {
-					t.Errorf("result %s, %v", result, err)
-				}
+				must.CheckThat(t, err == nil && strings.Contains(string(result), `"ran":"a"`) &&
+					strings.Contains(string(result), `"trace":"t"`) &&
+					strings.Contains(string(result), `"com.example/done":true`), "result %s, %v", result, err)
 				expectMessage(t, running, `{"name":"a"}`)
 				must.Do(t, c.NotifyExtension(t.Context(), "notifications/jobs/note", map[string]string{"text": "n"}))
 				expectMessage(t, up.notes, `"text":"n"`)
@@ -186,14 +184,11 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 	t.Cleanup(func() { c.Close() })
 	must.Check(t, must.Err(c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"})))
 	var reported *jsonrpc.Error
-	if _, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "other"}); !errors.As(err,
-		&reported) || reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(reported.Message, "is denied") {
-		t.Errorf("the denied request has the error %v", err)
-	}
+	_, err := c.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "other"})
+	must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidRequest &&
+		strings.Contains(reported.Message, "is denied"), "the denied request has the error %v", err)
 	must.Do(t, c.NotifyExtension(t.Context(), "notifications/jobs/note", nil))
-	if err := c.Ping(t.Context()); err != nil { // the notification has been handled
-		t.Fatal(err)
-	}
+	must.Do(t, c.Ping(t.Context())) // the notification has been handled
 	want := "allowed jobs/run com.example/jobs, done jobs/run com.example/jobsok, denied jobs/run " +
 		"com.example/jobserror, denied notifications/jobs/note com.example/jobserror"
 	must.CheckEqual(t, strings.Join(seen, ", "), want, "the audit log")
@@ -201,10 +196,9 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 	must.CheckEqual(t, len(up.notes), 0)
 	stranger := must.Get((&client.Dialer{Revision: mcp.V20251125}).Dial(t.Context(), client.URL(url)))(t)
 	t.Cleanup(func() { stranger.Close() })
-	if _, err := stranger.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"}); !errors.As(err,
-		&reported) || reported.Code != jsonrpc.CodeMethodNotFound {
-		t.Errorf("a client without the extension has the error %v", err)
-	}
+	_, err = stranger.CallExtension(t.Context(), "jobs/run", map[string]string{"name": "allowed"})
+	must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound,
+		"a client without the extension has the error %v", err)
 }
 
 // A method that two servers have is forwarded to neither.
@@ -353,7 +347,6 @@ func TestURLElicitationEndsAfterItsCall(t *testing.T) {
 		t.Fatal("no notification")
 	}
 	must.Do(t, other.Ping(t.Context()))
-	if len(asked.finished)+len(other.finished) > 0 {
-		t.Errorf("%d notifications too many, and %d for another client", len(asked.finished), len(other.finished))
-	}
+	must.CheckThat(t, len(asked.finished)+len(other.finished) == 0,
+		"%d notifications too many, and %d for another client", len(asked.finished), len(other.finished))
 }

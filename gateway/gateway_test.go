@@ -126,24 +126,18 @@ func TestErrorsNameTheServer(t *testing.T) {
 	fail("other", &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "broken"})
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "up", upstream)))
 
-	if _, err := client.CallTool[string](t.Context(), c, "up__ordinary", nil); err == nil ||
-		!strings.HasSuffix(err.Error(), ": out of paper") {
-		t.Errorf("tool error: %v", err)
-	}
+	_, err := client.CallTool[string](t.Context(), c, "up__ordinary", nil)
+	must.CheckThat(t, err != nil && strings.HasSuffix(err.Error(), ": out of paper"), "tool error: %v", err)
 	var reported *jsonrpc.Error
-	if _, err := c.CallTool(t.Context(), "up__arguments", nil); !errors.As(err, &reported) ||
-		reported.Code != jsonrpc.CodeInvalidParams || string(reported.Data) != `{"k":1}` {
-		t.Errorf("invalid params: %v", err)
-	}
+	_, err = c.CallTool(t.Context(), "up__arguments", nil)
+	must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidParams &&
+		string(reported.Data) == `{"k":1}`, "invalid params: %v", err)
 	var failed *client.ToolError
-	if _, err := client.CallTool[string](t.Context(), c, "up__other", nil); !errors.As(err, &failed) ||
-		!strings.Contains(err.Error(), `server "up" returned an error: broken`) {
-		t.Errorf("protocol error: %v", err)
-	}
-	if _, err := c.CallTool(t.Context(), "up__absent", nil); !errors.As(err, &reported) ||
-		reported.Code != jsonrpc.CodeInvalidParams {
-		t.Errorf("unknown tool: %v", err)
-	}
+	_, err = client.CallTool[string](t.Context(), c, "up__other", nil)
+	must.CheckThat(t, errors.As(err, &failed) && strings.Contains(err.Error(), `server "up" returned an error: broken`),
+		"protocol error: %v", err)
+	_, err = c.CallTool(t.Context(), "up__absent", nil)
+	must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidParams, "unknown tool: %v", err)
 }
 
 // A server whose tools change 1,000 times per second is listed every 250 ms at most. The client of the gateway

@@ -330,9 +330,8 @@ func TestPolicyDecidesAboutTheSubscriptionOfEachClient(t *testing.T) {
 				must.Do(t, err)
 				accepted[change.URI] = true
 			}
-			if accepted["lib://closed"] {
-				t.Error("the client has subscribed to a resource that the policy denies")
-			}
+			must.CheckThat(t, !accepted["lib://closed"],
+				"the client has subscribed to a resource that the policy denies")
 			w.expect(t, "allowed ada lib://open", "allowed ada notes://a", "denied ada lib://closed")
 			for _, err := range bob.Watch(ctx, client.WatchFilter{URIs: []string{"lib://open"}}) {
 				switch {

@@ -225,9 +225,8 @@ func checkPrompts(t *testing.T, url string) {
 		n := 0
 		for prompt, err := range c.Prompts(ctx, client.WithRefresh()) {
 			must.Do(t, err)
-			if name, _, _ := strings.Cut(prompt.Name, "__"); prompt.Description != name {
-				t.Errorf("prompt %s is that of %s", prompt.Name, prompt.Description)
-			}
+			name, _, _ := strings.Cut(prompt.Name, "__")
+			must.CheckThat(t, prompt.Description == name, "prompt %s is that of %s", prompt.Name, prompt.Description)
 			n++
 		}
 		if n == 2*equalPrompts*equalServers {

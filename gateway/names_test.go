@@ -180,12 +180,10 @@ func TestToolsThatAreNotSelectedCannotBeCalledThroughTheGateway(t *testing.T) {
 		must.CheckThat(t, slices.Equal(got, want), "offered %q, want %q", got, want)
 		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "a__get", nil))(t), "read of a")
 		for _, name := range []string{"a__write", "a__read", "write", "read"} {
-			if _, err := c.CallTool(t.Context(), name, nil); err == nil {
-				t.Errorf("%s can be called", name)
-			}
-			if _, err := c.GetPrompt(t.Context(), name, nil); err == nil {
-				t.Errorf("the prompt %s can be used", name)
-			}
+			_, err := c.CallTool(t.Context(), name, nil)
+			must.CheckThat(t, err != nil, "%s can be called", name)
+			_, err = c.GetPrompt(t.Context(), name, nil)
+			must.CheckThat(t, err != nil, "the prompt %s can be used", name)
 		}
 	})
 }
@@ -204,10 +202,9 @@ func TestNamesOfTheGatewayHaveTheChosenPrefix(t *testing.T) {
 	got := namesOf(t, c)
 	must.CheckThat(t, slices.Equal(got, want), "offered %q, want %q", got, want)
 	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "write", nil))(t), "write of b")
-	if text := c.Server().Instructions; strings.Contains(text, "begin with") ||
-		!strings.Contains(text, "Instructions of the server b:") {
-		t.Errorf("instructions %q", text)
-	}
+	text := c.Server().Instructions
+	must.CheckThat(t, !strings.Contains(text, "begin with") && strings.Contains(text, "Instructions of the server b:"),
+		"instructions %q", text)
 	// When one of two claims is withdrawn, the name belongs to the other server.
 	must.Do(t, h.SetServers([]host.ServerConfig{a}))
 	awaitList(t, c, func(tools []*mcp.Tool) bool {
@@ -249,9 +246,8 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 				completion, err := c.Complete(t.Context(),
 					mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt, Name: merged},
 						Argument: mcp.CompleteArgument{Name: "to"}})
-				if err != nil || !slices.Equal(completion.Values, []string{name}) {
-					t.Errorf("completion for prompt %q: %+v, %v", merged, completion, err)
-				}
+				must.CheckThat(t, err == nil && slices.Equal(completion.Values, []string{name}),
+					"completion for prompt %q: %+v, %v", merged, completion, err)
 			}
 			slices.Sort(listed)
 			slices.Sort(want)
@@ -268,9 +264,8 @@ func TestArgumentsWithoutANameOfTheirOwnAreLeftOut(t *testing.T) {
 	}
 	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up")))
 	for p, err := range c.Prompts(t.Context()) {
-		if err != nil || p.Name != "up__p" || len(p.Arguments) != 1 || p.Arguments[0].Required {
-			t.Errorf("%+v, %v", p, err)
-		}
+		must.CheckThat(t, err == nil && p.Name == "up__p" && len(p.Arguments) == 1 && !p.Arguments[0].Required,
+			"%+v, %v", p, err)
 	}
 	result := must.Get(c.GetPrompt(t.Context(), "up__p", map[string]string{"a": "1"}))(t)
 	must.CheckEqual(t, len(result.Messages), 1, result)

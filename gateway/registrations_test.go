@@ -209,9 +209,8 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 			"server:a/tree://{x}": "a", "server:b/tree://{x}": "b", "server:c/tree://{x}": "c",
 			"own://a/{x}": "a", "own://b/{x}": "b", "own://c/{x}": "c",
 		}
-		if !maps.Equal(got, want) {
-			t.Errorf("servers become ready in the order %v: URIs %v, want %v", order, got, want)
-		}
+		must.CheckThat(t, maps.Equal(got, want),
+			"servers become ready in the order %v: URIs %v, want %v", order, got, want)
 	}
 }
 
@@ -225,9 +224,8 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 		status("c", "Text of c."), status("d", "")}
 	const head = "Instructions of the server %s, whose tools and prompts have names that begin with %[1]s__:\n\n"
 	want := "Own.\n\n" + fmt.Sprintf(head, "a") + "Text of a.\n\n" + fmt.Sprintf(head, "c") + "Text of c."
-	if got, leftOut := instructionsOf("Own.", nil, servers); got != want || !slices.Equal(leftOut, []string{"b"}) {
-		t.Errorf("%q without %q, want %q", got, leftOut, want)
-	}
+	got, leftOut := instructionsOf("Own.", nil, servers)
+	must.CheckThat(t, got == want && slices.Equal(leftOut, []string{"b"}), "%q without %q, want %q", got, leftOut, want)
 }
 
 // A gateway in front of one server, under its own names, has its instructions as they are.
@@ -243,9 +241,8 @@ func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 		"Instructions of the server a:\n\nText of a.\n\nInstructions of the server b:\n\nText of b.": {
 			status("a"), status("b")},
 	} {
-		if got, _ := instructionsOf("", nil, servers); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		got, _ := instructionsOf("", nil, servers)
+		must.CheckEqual(t, got, want)
 	}
 }
 

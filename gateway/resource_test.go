@@ -83,10 +83,9 @@ func TestURIOfTwoServersGetsPrefix(t *testing.T) {
 		uris = append(uris, r.URI)
 	}
 	slices.Sort(uris)
-	if want := []string{"lib://one", "lib://two", "server:first/lib://shared",
-		"server:second/lib://shared"}; !slices.Equal(uris, want) {
-		t.Fatalf("the resources are %v, want %v", uris, want)
-	}
+	want := []string{"lib://one", "lib://two", "server:first/lib://shared",
+		"server:second/lib://shared"}
+	must.That(t, slices.Equal(uris, want), "the resources are %v, want %v", uris, want)
 	for uri, want := range map[string]string{"server:first/lib://shared": "shared of one",
 		"server:second/lib://shared": "shared of two"} {
 		got := read(t, c, uri)
@@ -188,9 +187,8 @@ func TestURIsAreForwardedAsTheyAre(t *testing.T) {
 		must.CheckIs(t, must.Err(c.ReadResource(t.Context(), uri)), call.ErrResourceNotFound, uri)
 	}
 	result, err := c.CallTool(t.Context(), "up__download", nil)
-	if err != nil || !slices.Equal(urisOf(result.Content), []string{"Report 2026.pdf"}) {
-		t.Errorf("%+v, %v", result, err)
-	}
+	must.CheckThat(t, err == nil && slices.Equal(urisOf(result.Content), []string{"Report 2026.pdf"}),
+		"%+v, %v", result, err)
 	got, err := c.Complete(t.Context(), mcp.CompleteParams{
 		Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: "crm://customers/{customer-id}"},
 		Argument: mcp.CompleteArgument{Name: "customer-id"},
@@ -214,9 +212,8 @@ func TestPromptsAreForwarded(t *testing.T) {
 		for p, err := range c.Prompts(t.Context()) {
 			must.Do(t, err)
 			names = append(names, p.Name)
-			if len(p.Arguments) != 1 || !p.Arguments[0].Required {
-				t.Errorf("the arguments of %s are %+v", p.Name, p.Arguments)
-			}
+			must.CheckThat(t, len(p.Arguments) == 1 && p.Arguments[0].Required,
+				"the arguments of %s are %+v", p.Name, p.Arguments)
 		}
 		want := []string{"first__review", "second__review"}
 		must.CheckThat(t, slices.Equal(names, want), "prompts are %v, want %v", names, want)
@@ -236,9 +233,8 @@ func TestCompletionIsForwarded(t *testing.T) {
 	} {
 		got, err := c.Complete(t.Context(), mcp.CompleteParams{Ref: ref,
 			Argument: mcp.CompleteArgument{Name: "title", Value: "em"}})
-		if err != nil || !slices.Equal(got.Values, []string{want}) {
-			t.Errorf("%+v: %+v, %v, want %s", ref, got, err, want)
-		}
+		must.CheckThat(t, err == nil && slices.Equal(got.Values, []string{want}),
+			"%+v: %+v, %v, want %s", ref, got, err, want)
 	}
 }
 
@@ -254,10 +250,9 @@ func TestErrorsNameTheServerThatIsDown(t *testing.T) {
 	var calls sync.WaitGroup // each waits for the server to come back
 	calls.Go(func() {
 		_, err := client.CallTool[string](t.Context(), c, "gone__answer", nil)
-		if failed := new(client.ToolError); !errors.As(err, &failed) ||
-			!strings.Contains(err.Error(), `server "gone"`) {
-			t.Errorf("tools/call: %v", err)
-		}
+		failed := new(client.ToolError)
+		must.CheckThat(t, errors.As(err, &failed) && strings.Contains(err.Error(), `server "gone"`),
+			"tools/call: %v", err)
 	})
 	for method, call := range map[string]func() error{
 		mcp.MethodReadResource: func() error { _, err := c.ReadResource(t.Context(), "lib://mortal"); return err },
@@ -268,10 +263,9 @@ func TestErrorsNameTheServerThatIsDown(t *testing.T) {
 	} {
 		calls.Go(func() {
 			err := call()
-			if reported := new(jsonrpc.Error); !errors.As(err, &reported) ||
-				!strings.Contains(err.Error(), `server "gone"`) {
-				t.Errorf("%s: %v", method, err)
-			}
+			reported := new(jsonrpc.Error)
+			must.CheckThat(t, errors.As(err, &reported) && strings.Contains(err.Error(), `server "gone"`),
+				"%s: %v", method, err)
 		})
 	}
 	calls.Wait()
@@ -337,8 +331,7 @@ func TestTheTemplatesOfAServerAreBounded(t *testing.T) {
 		count++
 		other = other || r.URITemplate == "lib://two/{title}"
 	}
-	if count != 1001 || !other {
-		t.Errorf("the gateway has %d templates, that of the second server: %v; want 1000 of the first and one of the "+
-			"second", count, other)
-	}
+	must.CheckThat(t, count == 1001 && other,
+		"the gateway has %d templates, that of the second server: %v; want 1000 of the first and one of the "+"second",
+		count, other)
 }

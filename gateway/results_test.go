@@ -91,16 +91,14 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 			}
 			for _, c := range []*client.Client{ada, elsewhere} {
 				read, err := c.ReadResource(t.Context(), uri)
-				if err != nil || len(read.Contents) != 1 || read.Contents[0].MimeType != want ||
-					len(read.Contents[0].Text) < 4000 || read.Contents[0].URI != uri {
-					t.Errorf("%s, %s: %s: %+v, %v", r, tool, uri, read, err)
-				}
+				must.CheckThat(t, err == nil && len(read.Contents) == 1 && read.Contents[0].MimeType == want &&
+					len(read.Contents[0].Text) >= 4000 && read.Contents[0].URI == uri,
+					"%s, %s: %s: %+v, %v", r, tool, uri, read, err)
 			}
 			must.CheckIs(t, must.Err(bob.ReadResource(t.Context(), uri)), call.ErrResourceNotFound, r, tool)
 		}
-		if got, err := client.CallTool[string](t.Context(), ada, "up__small", nil); got != "small" || err != nil {
-			t.Errorf("%s: %q, %v", r, got, err)
-		}
+		got, err := client.CallTool[string](t.Context(), ada, "up__small", nil)
+		must.CheckThat(t, got == "small" && err == nil, "%s: %q, %v", r, got, err)
 	}
 	for _, uri := range []string{"parley:result/up/x", "parley:result/other/x", "parley:result/up/"} {
 		must.CheckIs(t, must.Err(dial(mcp.V20260728, 0, "ada").ReadResource(t.Context(), uri)),
@@ -151,9 +149,8 @@ func TestLargeResultsAreCutIfTheyCannotBeStored(t *testing.T) {
 	runWithStore(t, config, s)
 	for _, r := range mcp.Revisions() {
 		got, err := client.CallTool[string](t.Context(), mcptest.Dial(t, s, mcptest.WithRevision(r)), "up__text", nil)
-		if err != nil || !strings.HasPrefix(got, "äöü ") || !strings.Contains(got, "The rest cannot be stored") {
-			t.Errorf("%s: %q, %v", r, got, err)
-		}
+		must.CheckThat(t, err == nil && strings.HasPrefix(got, "äöü ") &&
+			strings.Contains(got, "The rest cannot be stored"), "%s: %q, %v", r, got, err)
 	}
 }
 
@@ -357,9 +354,8 @@ func TestCompletionsAreForwardedWithTotal(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, up.start(t, "up")))
 	for name, argument := range map[string]string{"prompt": "a", "template": "x"} {
 		got, err := c.Complete(t.Context(), completeParams(references[name], argument))
-		if err != nil || len(got.Values) != 2 || got.Total == nil || *got.Total != 4711 || !got.HasMore {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+		must.CheckThat(t, err == nil && len(got.Values) == 2 && got.Total != nil && *got.Total == 4711 && got.HasMore,
+			"%s: %+v, %v", name, got, err)
 	}
 }
 
@@ -386,10 +382,9 @@ func TestErrorsForTheCallerAreForwarded(t *testing.T) {
 			for _, err := range []error{called, prompted, read} {
 				var reported *jsonrpc.Error
 				want := strings.Replace(text, `"please"`, `"The server \"up\" asks:\n\n> please"`, 1)
-				if !errors.As(err, &reported) || string(jsonrpc.AppendError(nil, jsonrpc.ID{}, reported,
-					false)) != string(jsonrpc.AppendError(nil, jsonrpc.ID{}, errorOf(want), false)) {
-					t.Errorf("%s: %v, want %s", revision, err, want)
-				}
+				must.CheckThat(t, errors.As(err, &reported) &&
+					string(jsonrpc.AppendError(nil, jsonrpc.ID{}, reported, false)) == string(jsonrpc.AppendError(nil,
+						jsonrpc.ID{}, errorOf(want), false)), "%s: %v, want %s", revision, err, want)
 			}
 		}
 	}
@@ -416,9 +411,8 @@ func TestRequiredURLsAreForwardedToModernClients(t *testing.T) {
 		}
 	})
 	result, err := c.CallTool(t.Context(), "up__t", nil)
-	if len(asked) == 0 || asked[0] != "https://example.com/ "+asksOf("up")+"please" {
-		t.Errorf("the user is asked %q; the result is %+v, %v", asked, result, err)
-	}
+	must.CheckThat(t, len(asked) != 0 && asked[0] == "https://example.com/ "+asksOf("up")+"please",
+		"the user is asked %q; the result is %+v, %v", asked, result, err)
 }
 
 func TestMetaOfRequestsIsForwarded(t *testing.T) {

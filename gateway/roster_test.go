@@ -52,10 +52,9 @@ func TestEntriesOfServersThatAreRemovedDisappear(t *testing.T) {
 	}
 	result := must.Get(c.ReadResource(t.Context(), "server:b/lib://shared"))(t)
 	must.CheckEqual(t, result.Contents[0].Text, "b", result)
-	if text := mcptest.Dial(t, s).Server().Instructions; !strings.Contains(text, "Text of b.") ||
-		strings.Contains(text, "Text of a.") {
-		t.Errorf("instructions %q", text)
-	}
+	text := mcptest.Dial(t, s).Server().Instructions
+	must.CheckThat(t, strings.Contains(text, "Text of b.") && !strings.Contains(text, "Text of a."),
+		"instructions %q", text)
 }
 
 func TestLazyServerThatIsAddedLaterStartsWhenItIsNeeded(t *testing.T) {

@@ -112,9 +112,8 @@ func TestListsOfSkillsBeginWithoutCursorIfItIsNull(t *testing.T) {
 // A gateway declares the extension while one of its servers does.
 func TestGatewaysWithoutSkillsDoNotDeclareThem(t *testing.T) {
 	s := gatewayTo(t, inMemory(t, "first", answering("x")))
-	if _, declared := mcptest.Dial(t, s).Server().Extension(mcp.ExtensionSkills); declared {
-		t.Error("declared")
-	}
+	_, declared := mcptest.Dial(t, s).Server().Extension(mcp.ExtensionSkills)
+	must.CheckThat(t, !declared, "declared")
 }
 
 // A skill whose SKILL.md the policy denies to a caller is neither listed nor read, and a denied file is in no list.
@@ -152,16 +151,14 @@ func TestPolicyHidesSkills(t *testing.T) {
 	}
 	want := []string{"pdf/SKILL.md", "pdf/files/a.md", "refunds/SKILL.md"}
 	must.CheckThat(t, slices.Equal(of, want), "Bob has %q", of)
-	if _, err := skills.Get(t.Context(), bob, "skill://salaries/SKILL.md"); err == nil {
-		t.Error("Bob gets a skill that is denied")
-	}
+	_, err := skills.Get(t.Context(), bob, "skill://salaries/SKILL.md")
+	must.CheckThat(t, err != nil, "Bob gets a skill that is denied")
 	in := must.Get(skills.ReadDirectory(t.Context(), bob, "skill://refunds/files"))(t)
 	must.CheckEqual(t, len(in), 0, in)
 	for _, uri := range []string{"skill://salaries/SKILL.md", "skill://salaries/files/a.md",
 		"skill://refunds/files/a.md"} {
-		if _, err := bob.ReadResource(t.Context(), uri); err == nil {
-			t.Errorf("Bob reads %s", uri)
-		}
+		_, err := bob.ReadResource(t.Context(), uri)
+		must.CheckThat(t, err != nil, "Bob reads %s", uri)
 	}
 }
 
@@ -186,9 +183,8 @@ func TestReviewWithholdsSkills(t *testing.T) {
 	c := mcptest.Dial(t, s)
 	got := skillsOf(t, c)
 	must.CheckThat(t, slices.Equal(got, []string{"skill://refunds/SKILL.md: refunds of one"}), "%q", got)
-	if _, err := skills.Get(t.Context(), c, "skill://pdf/SKILL.md"); err == nil {
-		t.Error("a withheld skill is returned")
-	}
+	_, err := skills.Get(t.Context(), c, "skill://pdf/SKILL.md")
+	must.CheckThat(t, err != nil, "a withheld skill is returned")
 	close(audit.all)
 	n := 0
 	for record := range audit.all {
@@ -235,9 +231,8 @@ func TestFilesOfWithheldSkillsAreNotRead(t *testing.T) {
 			must.CheckContains(t, fmt.Sprint(err), want, r, uri)
 		}
 		for _, dir := range []string{"skill://pdf/files", "skill://pdf", "skill://pdf/", "skill://"} {
-			if in, err := skills.ReadDirectory(t.Context(), c, dir); err == nil {
-				t.Errorf("%s: %s has %v", r, dir, in)
-			}
+			in, err := skills.ReadDirectory(t.Context(), c, dir)
+			must.CheckThat(t, err != nil, "%s: %s has %v", r, dir, in)
 		}
 		for _, uri := range []string{"skill://refunds/files/a.md", "note://a/b"} {
 			must.Get(c.ReadResource(t.Context(), uri))(t)

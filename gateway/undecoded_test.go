@@ -119,9 +119,8 @@ func TestOtherBlocksAreForwardedBetweenAllRevisions(t *testing.T) {
 					expect(t, what, to, result, "", members, keptMeta)
 				default:
 					for _, removed := range []string{"lastModified", `"a/b":1`} {
-						if strings.Contains(string(result.Source), removed) {
-							t.Errorf("%s: %s has %s", what, result.Source, removed)
-						}
+						must.CheckThat(t, !strings.Contains(string(result.Source), removed),
+							"%s: %s has %s", what, result.Source, removed)
 					}
 					if _, isText := result.Content[1].(*mcp.TextContent); isText != (to < mcp.V20250326) ||
 						!result.IsError {
@@ -155,9 +154,8 @@ func TestForwardedTextHasNoLineBreaks(t *testing.T) {
 	}, func(t *testing.T, c *client.Client) {
 		for range 2 { // a line break would end the message
 			result, err := c.CallTool(t.Context(), "up__t", nil, client.WithSource())
-			if err != nil || len(result.Content) != 1 || strings.ContainsAny(string(result.Source), "\r\n") {
-				t.Errorf("%+v, %v", result, err)
-			}
+			must.CheckThat(t, err == nil && len(result.Content) == 1 &&
+				!strings.ContainsAny(string(result.Source), "\r\n"), "%+v, %v", result, err)
 		}
 	})
 }
@@ -358,9 +356,8 @@ func TestForwardedStructuredContentIsValidated(t *testing.T) {
 		gatewaytest.Run(t, h, s)
 		for _, to := range mcp.Revisions() {
 			result, err := calledAt(t, s, to)
-			if err != nil || strings.Contains(string(result.Source), textBlocks) != valid || !valid && !result.IsError {
-				t.Errorf("%s to %s: %+v, %v", members, to, result, err)
-			}
+			must.CheckThat(t, err == nil && strings.Contains(string(result.Source), textBlocks) == valid &&
+				(valid || result.IsError), "%s to %s: %+v, %v", members, to, result, err)
 		}
 	}
 }
@@ -446,9 +443,8 @@ func TestToolsWithUncheckableSchemasAreForwarded(t *testing.T) {
 				if want == "" {
 					want = schemas[0]
 				}
-				if tool == nil || string(tool.InputSchema) != want {
-					t.Errorf("%s: the tool is %.200v, want the input schema %.100s", name, tool, want)
-				}
+				must.CheckThat(t, tool != nil && string(tool.InputSchema) == want,
+					"%s: the tool is %.200v, want the input schema %.100s", name, tool, want)
 			}
 			for name, want := range outputs {
 				tool := tools[name]

@@ -37,10 +37,9 @@ func TestHeadersThatMustNotBePassedOnAreErrors(t *testing.T) {
 		{"X-Key", "X-Key: ${value}\r\nX-Other: a", "must have the form"},
 	} {
 		config := &ServerConfig{Name: "up", CallerHeaders: map[string]string{c.from: c.to}}
-		if err := config.Check(); err == nil || !strings.Contains(err.Error(), c.want) ||
-			strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%q: %q: %v, want %q", c.from, c.to, err, c.want)
-		}
+		err := config.Check()
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), c.want) &&
+			!strings.Contains(err.Error(), "s3cret"), "%q: %q: %v, want %q", c.from, c.to, err, c.want)
 	}
 	many := map[string]string{}
 	for i := range maxCallerHeaders + 1 {
@@ -52,9 +51,8 @@ func TestHeadersThatMustNotBePassedOnAreErrors(t *testing.T) {
 		{"X-Key": "X-One: ${value}", "x-key": "X-Two: ${value}"},
 		{"X-One": "X-Key: ${value}", "X-Two": "x-key: ${value}"},
 	} {
-		if (&ServerConfig{Name: "up", CallerHeaders: headers}).Check() == nil {
-			t.Errorf("no error for %q", headers)
-		}
+		must.CheckThat(t, (&ServerConfig{Name: "up", CallerHeaders: headers}).Check() != nil,
+			"no error for %q", headers)
 	}
 }
 
@@ -67,9 +65,7 @@ func TestCallerHeadersRequireAURLThatIsNotShared(t *testing.T) {
 	} {
 		config.Name, config.CallerHeaders = "up", headers
 		err := (&Host{}).CheckServers([]ServerConfig{config})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		must.CheckFails(t, err, want)
 	}
 }
 
@@ -105,13 +101,11 @@ func TestCallersWithDifferentKeysHaveDifferentConnections(t *testing.T) {
 		keyed("", "1", "one"), keyed("", "1"), keyed("", "", "one"), keyed("", "", "two"), keyed("", ""),
 	} {
 		key := must.Get(s.audienceOf(c, nil))(t)
-		if before, found := seen[key]; found {
-			t.Errorf("callers %d and %d share a connection", before, i)
-		}
+		before, found := seen[key]
+		must.CheckThat(t, !found, "callers %d and %d share a connection", before, i)
 		seen[key] = i
-		if strings.Contains(key.headers, "one") || strings.Contains(key.headers, "two") {
-			t.Error("the key of a connection has the key of the caller")
-		}
+		must.CheckThat(t, !strings.Contains(key.headers, "one") && !strings.Contains(key.headers, "two"),
+			"the key of a connection has the key of the caller")
 		must.CheckEqual(t, must.Get(s.audienceOf(c, nil))(t), key)
 		must.CheckEqual(t, key.isShared(), c.Session == "" && c.Auth == nil)
 	}
@@ -127,9 +121,8 @@ func TestInvalidKeysOfCallersAreErrorsWithoutThem(t *testing.T) {
 		{strings.Repeat("s3cret", maxCallerHeaderValue/6+1)},
 	} {
 		_, err := s.audienceOf(keyed("ada", "1", values...), nil)
-		if err == nil || !strings.Contains(err.Error(), "X-Key") || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%.50q: %v", values, err)
-		}
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), "X-Key") &&
+			!strings.Contains(err.Error(), "s3cret"), "%.50q: %v", values, err)
 	}
 }
 

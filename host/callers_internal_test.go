@@ -85,10 +85,9 @@ func newListing(t *testing.T, h *Host) *listing {
 	must.Do(t, h.Start())
 	t.Cleanup(func() { h.Close() })
 	must.Do(t, h.WaitReady(t.Context(), "up"))
-	if status := h.Status()[0]; status.State != CallersOnly || !status.State.isUsable() ||
-		status.State.String() != "callers only" || len(status.Tools) != 0 {
-		t.Fatalf("the server is %v: %v", status.State, status.Tools)
-	}
+	status := h.Status()[0]
+	must.That(t, status.State == CallersOnly && status.State.isUsable() && status.State.String() == "callers only" &&
+		len(status.Tools) == 0, "the server is %v: %v", status.State, status.Tools)
 	return l
 }
 
@@ -126,22 +125,18 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	want("known", get(ada, time.Hour), "ready 3 up__one")
 	want("too old", get(ada, 0), "ready 4 up__two")
 	if a, _ := l.host.Client("up").Status(ada, time.Hour); true {
-		if b, _ := l.host.Client("up").Status(bob, time.Hour); a.Version != b.Version {
-			t.Errorf("the same lists have the versions %d and %d", a.Version, b.Version)
-		}
+		b, _ := l.host.Client("up").Status(bob, time.Hour)
+		must.CheckThat(t, a.Version == b.Version, "the same lists have the versions %d and %d", a.Version, b.Version)
 	}
 	l.broken.Store(true)
 	want("broken", get(ada, 0), "ready 4 up__two incomplete")
 	l.broken.Store(false)
-	if _, err := l.host.Client("up").Status(t.Context(), 0); !errors.Is(err, ErrAnonymousCaller) {
-		t.Errorf("without a caller: %v", err)
-	}
-	if result, err := l.host.Call(ada, "up__two", nil); err != nil || result.IsError {
-		t.Errorf("%+v, %v", result, err)
-	}
-	if _, err := l.host.Call(ada, "up__one", nil); !errors.Is(err, ErrUnknown) {
-		t.Errorf("a tool that is not listed: %v", err)
-	}
+	_, err := l.host.Client("up").Status(t.Context(), 0)
+	must.CheckThat(t, errors.Is(err, ErrAnonymousCaller), "without a caller: %v", err)
+	result, err := l.host.Call(ada, "up__two", nil)
+	must.CheckThat(t, err == nil && !result.IsError, "%+v, %v", result, err)
+	_, err = l.host.Call(ada, "up__one", nil)
+	must.CheckThat(t, errors.Is(err, ErrUnknown), "a tool that is not listed: %v", err)
 }
 
 // The lists of a session are those of its connection: neither another session of the user nor another user has them.
@@ -179,9 +174,8 @@ func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
 	l := newListing(t, &Host{Review: func(Definition) error { return nil }})
 	for i, during := range []func(){
 		func() {
-			if !l.host.Outdate(func(who principal.Principal) bool { return who.Subject() == "ada" }) {
-				t.Error("the lists of the caller are not known")
-			}
+			must.CheckThat(t, l.host.Outdate(func(who principal.Principal) bool { return who.Subject() == "ada" }),
+				"the lists of the caller are not known")
 		},
 		l.host.ReviewAgain,
 	} {
@@ -197,21 +191,18 @@ func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
 			}
 		}
 	}
-	if l.host.Outdate(func(who principal.Principal) bool { return who.Subject() == "bob" }) {
-		t.Error("the lists of another caller are known")
-	}
+	must.CheckThat(t, !l.host.Outdate(func(who principal.Principal) bool { return who.Subject() == "bob" }),
+		"the lists of another caller are known")
 }
 
 func TestCallersWhoNeedALoginHaveNoLists(t *testing.T) {
 	l := newListing(t, &Host{})
 	l.login.Store(false)
-	if _, err := l.host.Client("up").Status(asUser(t, "ada"), time.Hour); !errors.As(err, new(*call.URLRequiredError)) {
-		t.Error(err)
-	}
+	_, err := l.host.Client("up").Status(asUser(t, "ada"), time.Hour)
+	must.CheckThat(t, errors.As(err, new(*call.URLRequiredError)), "%v", err)
 	l.login.Store(true)
-	if status, err := l.host.Client("up").Status(asUser(t, "ada"), time.Hour); err != nil || len(status.Tools) != 1 {
-		t.Errorf("after the login: %v, %v", status.Tools, err)
-	}
+	status, err := l.host.Client("up").Status(asUser(t, "ada"), time.Hour)
+	must.CheckThat(t, err == nil && len(status.Tools) == 1, "after the login: %v, %v", status.Tools, err)
 }
 
 func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
@@ -223,30 +214,24 @@ func TestReviewAndSelectionConcernTheListsOfCallers(t *testing.T) {
 		return nil
 	}})
 	ada := asUser(t, "ada")
-	if _, err := l.host.Client("up").CallTool(ada, "one", nil); err != nil {
-		t.Error(err)
-	}
-	if _, err := l.host.Client("up").CallTool(ada, "absent", nil); !errors.Is(err, ErrUnknown) {
-		t.Errorf("a tool that was not reviewed: %v", err)
-	}
+	must.Check(t, must.Err(l.host.Client("up").CallTool(ada, "one", nil)))
+	_, err := l.host.Client("up").CallTool(ada, "absent", nil)
+	must.CheckThat(t, errors.Is(err, ErrUnknown), "a tool that was not reviewed: %v", err)
 	rejects.Store(true)
 	l.host.ReviewAgain()
-	if status, err := l.host.Client("up").Status(ada, time.Hour); err != nil || len(status.Tools) != 0 ||
-		!errors.As(status.Incomplete, new(*withheldError)) {
-		t.Errorf("%v, %v", status.Incomplete, err)
-	}
-	if _, err := l.host.Client("up").CallTool(ada, "one", nil); !errors.As(err, new(*DeniedError)) {
-		t.Errorf("a tool that is withheld: %v", err)
-	}
+	status, err := l.host.Client("up").Status(ada, time.Hour)
+	must.CheckThat(t, err == nil && len(status.Tools) == 0 && errors.As(status.Incomplete, new(*withheldError)),
+		"%v, %v", status.Incomplete, err)
+	_, err = l.host.Client("up").CallTool(ada, "one", nil)
+	must.CheckThat(t, errors.As(err, new(*DeniedError)), "a tool that is withheld: %v", err)
 	rejects.Store(false)
 	l.host.ReviewAgain()
 	config := l.host.Servers[0]
 	config.Tools = Selection{Rename: map[string]string{"one": "uno"}}
 	must.Do(t, l.host.SetServers([]ServerConfig{config}))
-	if status, err := l.host.Client("up").Status(ada, time.Hour); err != nil || len(status.Tools) != 1 ||
-		status.Tools[0].Name != "up__uno" {
-		t.Errorf("%+v, %v", status.Tools, err)
-	}
+	status, err = l.host.Client("up").Status(ada, time.Hour)
+	must.CheckThat(t, err == nil && len(status.Tools) == 1 && status.Tools[0].Name == "up__uno",
+		"%+v, %v", status.Tools, err)
 }
 
 // A connection keeps the lists for a few tokens with different scopes, and lists end with their connection.
@@ -316,9 +301,8 @@ func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 	}
 	must.CheckEqual(t, find(t.Context(), ""), "")
 	versions := []string{l.host.ToolsVersion(ada), l.host.ToolsVersion(bob), l.host.ToolsVersion(t.Context())}
-	if versions[0] == versions[1] || versions[1] == versions[2] || versions[0] != l.host.ToolsVersion(ada) {
-		t.Errorf("versions %q", versions)
-	}
+	must.CheckThat(t, versions[0] != versions[1] && versions[1] != versions[2] &&
+		versions[0] == l.host.ToolsVersion(ada), "versions %q", versions)
 	must.Get(l.host.Client("up").Status(ada, 0))(t)
 	if got := find(ada, "two"); got != "up__two" || l.host.ToolsVersion(ada) != l.host.ToolsVersion(bob) {
 		t.Errorf("found %s after the change, with the versions %q and %q", got, l.host.ToolsVersion(ada),
@@ -337,9 +321,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 		go func() { ended <- l.host.Client("up").WatchLists(ctx, func() { changed <- struct{}{} }) }()
 		return changed, func() {
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			must.Check(t, <-ended)
 		}
 	}
 	l.login.Store(false)
@@ -361,9 +343,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 				return
 			case <-time.After(500 * time.Millisecond):
 			}
-			if n > 40 {
-				t.Fatal("no change is reported")
-			}
+			must.That(t, n <= 40, "no change is reported")
 		}
 	}
 	await(hers)
@@ -371,9 +351,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	defer endHis()
 	must.Get(l.host.Client("up").Status(asUser(t, "bob"), 0))(t)
 	await(hers)
-	if len(his) > 0 {
-		t.Error("a caller beyond the limit is watched")
-	}
+	must.CheckThat(t, len(his) == 0, "a caller beyond the limit is watched")
 	end()
 	await(his)
 	must.CheckIs(t, l.host.Client("up").WatchLists(t.Context(), nil), ErrAnonymousCaller)
@@ -442,9 +420,7 @@ func TestWatchOfACallerReportsAChangeWhoseListsCouldNotBeRequested(t *testing.T)
 	go func() { ended <- l.host.Client("up").WatchLists(watching, func() { changed <- struct{}{} }) }()
 	defer func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		must.Check(t, <-ended)
 	}()
 	timeout := time.After(20 * time.Second)
 	tick := time.NewTicker(time.Millisecond)

@@ -79,9 +79,8 @@ func TestRulesMatchTheGroupsOfTheCaller(t *testing.T) {
 				err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Errorf("%q %q of %s: %v, %s", tc.from, tc.patterns, tc.claims, err, diff)
 			}
-			if hides := rules.Hides(r.Caller.Principal); hides != nil && hides(r) {
-				t.Errorf("%v: hidden by a rule with groups", tc)
-			}
+			hides := rules.Hides(r.Caller.Principal)
+			must.CheckThat(t, hides == nil || !hides(r), "%v: hidden by a rule with groups", tc)
 		}
 	}
 	rules := host.Rules{Default: host.Allow, Rules: []host.Rule{{Groups: []string{"*"}}}}

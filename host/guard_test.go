@@ -125,9 +125,8 @@ func always(a host.Action) host.Policy { return host.Rules{Default: a, Version: 
 func wantDenied(t *testing.T, err error, reason string) {
 	t.Helper()
 	var denied *host.DeniedError
-	if !errors.As(err, &denied) || !strings.Contains(err.Error(), reason) {
-		t.Errorf("the error is %v, want a *DeniedError with %q", err, reason)
-	}
+	must.CheckThat(t, errors.As(err, &denied) && strings.Contains(err.Error(), reason),
+		"the error is %v, want a *DeniedError with %q", err, reason)
 }
 
 func TestDeniedRequestDoesNotReachTheServer(t *testing.T) {
@@ -204,13 +203,11 @@ func TestPolicySeesNameDefinitionArgumentsAndCaller(t *testing.T) {
 			must.Get(h.Call(t.Context(), "up__write", arguments))(t)
 		}
 		for _, r := range seen {
-			if r.Method != mcp.MethodCallTool || r.Server != "up" || r.Kind != "tool" || r.Name != "write" ||
-				string(r.Arguments) != `{"text":"x"}` || r.Caller.Principal != principal.Anonymous {
-				t.Errorf("the policy sees %+v", r)
-			}
-			if r.Tool == nil || r.Tool.Name != "write" || (r.Tool.Annotations != nil) != trusted {
-				t.Errorf("trusted is %v, the policy sees the tool %+v", trusted, r.Tool)
-			}
+			must.CheckThat(t, r.Method == mcp.MethodCallTool && r.Server == "up" && r.Kind == "tool" &&
+				r.Name == "write" && string(r.Arguments) == `{"text":"x"}` && r.Caller.Principal == principal.Anonymous,
+				"the policy sees %+v", r)
+			must.CheckThat(t, r.Tool != nil && r.Tool.Name == "write" && (r.Tool.Annotations != nil) == trusted,
+				"trusted is %v, the policy sees the tool %+v", trusted, r.Tool)
 		}
 		must.CheckEqual(t, len(seen), 3)
 		must.CheckEqual(t, up.calls.Load(), 3)
@@ -247,10 +244,9 @@ func TestApprovalIsForOneCall(t *testing.T) {
 	audit.want(t, "denied write, not asked, error, it needs an approval, and its arguments are too many to be shown")
 	must.CheckEqual(t, len(asked), 4)
 	must.CheckEqual(t, up.calls.Load(), 1)
-	if asked[0].Digest() != asked[1].Digest() || asked[0].Digest() == asked[2].Digest() ||
-		!strings.HasSuffix(asked[0].Question(), "}\n\nReason for the question: no rule of the policy matches") {
-		t.Errorf("approvals: %+v", asked)
-	}
+	must.CheckThat(t, asked[0].Digest() == asked[1].Digest() && asked[0].Digest() != asked[2].Digest() &&
+		strings.HasSuffix(asked[0].Question(), "}\n\nReason for the question: no rule of the policy matches"),
+		"approvals: %+v", asked)
 }
 
 func TestDigestOfAnApprovalDependsOnMeaningOfArguments(t *testing.T) {
@@ -277,12 +273,10 @@ func TestDigestOfAnApprovalDependsOnMeaningOfArguments(t *testing.T) {
 	for _, other := range []string{`{"a":2,"b":"x"}`, `{"a":"1","b":"x"}`, `{"a":1}`, `{"a":1,"b":"x","c":null}`} {
 		must.CheckThat(t, ask(other) != base, "%s has the same digest", other)
 	}
-	if ask(`{"n":9007199254740993}`) == ask(`{"n":9007199254740992}`) {
-		t.Error("large numbers that differ have the same digest")
-	}
-	if version = "2"; ask(`{"a":1,"b":"x"}`) == base {
-		t.Error("another version of the policy has the same digest")
-	}
+	must.CheckThat(t, ask(`{"n":9007199254740993}`) != ask(`{"n":9007199254740992}`),
+		"large numbers that differ have the same digest")
+	version = "2"
+	must.CheckThat(t, ask(`{"a":1,"b":"x"}`) != base, "another version of the policy has the same digest")
 }
 
 func TestUnansweredApprovalDenies(t *testing.T) {
@@ -349,10 +343,9 @@ func TestApprovalDoesNotCountAfterAChange(t *testing.T) {
 			_, err := h.Client("up").CallTool(t.Context(), "write", nil)
 			wantDenied(t, err, "changed since the approval was requested")
 			must.CheckEqual(t, up.calls.Load(), 0)
-			if events := audit.take(); len(events) != 1 ||
-				!strings.HasPrefix(events[0], "denied write, approved, error, ") {
-				t.Errorf("the audit log has %q", events)
-			}
+			events := audit.take()
+			must.CheckThat(t, len(events) == 1 && strings.HasPrefix(events[0], "denied write, approved, error, "),
+				"the audit log has %q", events)
 		})
 	}
 }
@@ -408,9 +401,8 @@ func TestHookThatModifiesTheResultChangesIt(t *testing.T) {
 		},
 	})
 	result, err := h.Client("up").CallTool(t.Context(), "write", note{"secret"})
-	if err != nil || len(result.Content) != 1 || result.Content[0].(*mcp.TextContent).Text != "wrote hidden" {
-		t.Errorf("result %+v, %v", result, err)
-	}
+	must.CheckThat(t, err == nil && len(result.Content) == 1 &&
+		result.Content[0].(*mcp.TextContent).Text == "wrote hidden", "result %+v, %v", result, err)
 }
 
 func TestHookWithInvalidValuesRejects(t *testing.T) {
@@ -478,13 +470,11 @@ func TestHooksChangeAndRejectCompletionsAndRejectSubscriptions(t *testing.T) {
 		})
 	}
 	completion, err := complete()
-	if err != nil || !slices.Equal(completion.Values, []string{"public"}) || !slices.Equal(received, []string{"b d"}) {
-		t.Errorf("%+v %v; the server has received %q", completion, err, received)
-	}
-	if want := []string{`completion/complete hint {"other":"c","text":"a"}`,
-		`{"completion":{"values":["secret"],"total":1}}`}; !slices.Equal(requests, want) {
-		t.Errorf("the hook has received %q, want %q", requests, want)
-	}
+	must.CheckThat(t, err == nil && slices.Equal(completion.Values, []string{"public"}) &&
+		slices.Equal(received, []string{"b d"}), "%+v %v; the server has received %q", completion, err, received)
+	want := []string{`completion/complete hint {"other":"c","text":"a"}`,
+		`{"completion":{"values":["secret"],"total":1}}`}
+	must.CheckThat(t, slices.Equal(requests, want), "the hook has received %q, want %q", requests, want)
 	changed = `{"text":1}`
 	_, err = complete()
 	wantDenied(t, err, "the arguments of a hook are invalid")

@@ -116,14 +116,12 @@ func TestWaitReadyNamesServersThatFailed(t *testing.T) {
 		{Name: "second", Target: client.Command("no-such-program-anywhere")},
 	}})
 	err := h.WaitReady(t.Context())
-	if down := new(host.DownError); !errors.As(err, &down) || down.Server != "first" ||
-		!errors.Is(err, exec.ErrNotFound) {
-		t.Errorf("WaitReady: %v", err)
-	}
-	if text := fmt.Sprint(err); !strings.Contains(text, `"first"`) || !strings.Contains(text, `"second"`) ||
-		strings.Contains(text, `"fine"`) {
-		t.Errorf("WaitReady: %v", err)
-	}
+	down := new(host.DownError)
+	must.CheckThat(t, errors.As(err, &down) && down.Server == "first" && errors.Is(err, exec.ErrNotFound),
+		"WaitReady: %v", err)
+	text := fmt.Sprint(err)
+	must.CheckThat(t, strings.Contains(text, `"first"`) && strings.Contains(text, `"second"`) &&
+		!strings.Contains(text, `"fine"`), "WaitReady: %v", err)
 }
 
 func TestWaitReadyEndsWithContextAndHost(t *testing.T) {
@@ -159,15 +157,13 @@ func TestServerThatDoesNotStartDoesNotAffectOthers(t *testing.T) {
 	missing := await(t, h, "missing", isDown)
 	must.CheckIs(t, missing.Err, exec.ErrNotFound)
 	fine := await(t, h, "fine", isReady)
-	if len(fine.Tools) != 2 || fine.Revision == "" || fine.Server.Info.Name != "fine" {
-		t.Errorf("status: %+v", fine)
-	}
+	must.CheckThat(t, len(fine.Tools) == 2 && fine.Revision != "" && fine.Server.Info.Name == "fine",
+		"status: %+v", fine)
 	must.Check(t, must.Err(who(t, h, "fine")))
 	_, err := who(t, h, "missing")
 	var down *host.DownError
-	if !errors.As(err, &down) || down.Server != "missing" || !strings.Contains(err.Error(), `"missing" is down`) {
-		t.Errorf("CallTool of a server that is down: %v", err)
-	}
+	must.CheckThat(t, errors.As(err, &down) && down.Server == "missing" &&
+		strings.Contains(err.Error(), `"missing" is down`), "CallTool of a server that is down: %v", err)
 }
 
 func TestDeadChildIsReportedAndRestarted(t *testing.T) {
@@ -285,9 +281,8 @@ func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
 	})
 	h := start(t, &host.Host{Servers: []host.ServerConfig{configOf(t, s, "library")}})
 	status := await(t, h, "library", isReady)
-	if len(status.Tools) != 2 || len(status.Resources) != 1 || len(status.Templates) != 0 || len(status.Prompts) != 1 {
-		t.Errorf("status: %+v", status)
-	}
+	must.CheckThat(t, len(status.Tools) == 2 && len(status.Resources) == 1 && len(status.Templates) == 0 &&
+		len(status.Prompts) == 1, "status: %+v", status)
 	if p := status.Prompts[0]; p.Name != "library__review" || p.Server != "library" || p.Definition.Name != "review" {
 		t.Errorf("prompt: %+v", p)
 	}
@@ -299,9 +294,8 @@ func TestResourcesAndPromptsCanBeListedAndUsed(t *testing.T) {
 		Ref:      mcp.CompleteReference{Type: mcp.RefPrompt, Name: "review"},
 		Argument: mcp.CompleteArgument{Name: "tone", Value: "wi"},
 	})
-	if err != nil || !slices.Equal(completion.Values, []string{"witty"}) {
-		t.Errorf("Complete: %+v, %v", completion, err)
-	}
+	must.CheckThat(t, err == nil && slices.Equal(completion.Values, []string{"witty"}),
+		"Complete: %+v, %v", completion, err)
 }
 
 func TestInvalidExtensionsAreRejected(t *testing.T) {

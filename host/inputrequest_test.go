@@ -133,15 +133,12 @@ func TestCallWithADeniedRequestFailsIn20260728(t *testing.T) {
 	start(t, h)
 	_, err := h.Client("up").CallTool(t.Context(), "sample", nil)
 	denied, ok := errors.AsType[*host.DeniedError](err)
-	if !ok || !strings.HasPrefix(denied.Error(), mcp.MethodCreateMessage) || denied.Reason != "no models" ||
-		errors.Is(err, call.ErrInvalidResponse) {
-		t.Errorf("the call fails with %v", err)
-	}
+	must.CheckThat(t, ok && strings.HasPrefix(denied.Error(), mcp.MethodCreateMessage) &&
+		denied.Reason == "no models" && !errors.Is(err, call.ErrInvalidResponse), "the call fails with %v", err)
 	audit.want(t, "allowed sample", "denied , error, no models", "done sample, error, no models")
-	if _, err = h.Client("up").CallTool(t.Context(), "many", nil); err == nil ||
-		!strings.Contains(err.Error(), "more than 1 requests of the server in one call") {
-		t.Errorf("the call beyond the limit fails with %v", err)
-	}
+	_, err = h.Client("up").CallTool(t.Context(), "many", nil)
+	must.CheckThat(t, err != nil && strings.Contains(err.Error(), "more than 1 requests of the server in one call"),
+		"the call beyond the limit fails with %v", err)
 	must.CheckThat(t, a.tokens == nil, "the functions of the host have answered: %+v", a)
 }
 
@@ -178,9 +175,8 @@ func TestRequestsOfAServerAreRecorded(t *testing.T) {
 	h.AuditValues = true // not those of a server
 	h.Audit = gatewaytest.Audit(func(ctx context.Context, r map[string]any) error {
 		text, err := json.Marshal(r)
-		if raw = append(raw, string(text)); (r["kind"] == "tool") != (r["values"] != nil) {
-			t.Errorf("the record has the values %s", r["values"])
-		}
+		raw = append(raw, string(text))
+		must.CheckThat(t, (r["kind"] == "tool") == (r["values"] != nil), "the record has the values %s", r["values"])
 		return errors.Join(err, audit.write(ctx, r))
 	})
 	start(t, h)
@@ -188,24 +184,20 @@ func TestRequestsOfAServerAreRecorded(t *testing.T) {
 		mcp.ElicitCancel: "dismissed"} {
 		a.form = action
 		_, _ = h.Client("up").CallTool(t.Context(), "form", nil)
-		if got := strings.Join(audit.take(), "; "); !strings.HasPrefix(got,
-			"allowed form; allowed ; done , "+outcome+"; done form, ") {
-			t.Errorf("%s: %s", action, got)
-		}
+		got := strings.Join(audit.take(), "; ")
+		must.CheckThat(t, strings.HasPrefix(got, "allowed form; allowed ; done , "+outcome+"; done form, "),
+			"%s: %s", action, got)
 	}
 	wantText(t, h, "sample", "answered")
 	audit.want(t, "allowed sample", "allowed ", "done , ok", "done sample, ok")
 	for _, record := range raw {
-		if strings.Contains(record, "private") || strings.Contains(record, "Which note") ||
-			strings.Contains(record, "secret") || strings.Contains(record, "hello") {
-			t.Errorf("the record has values: %s", record)
-		}
+		must.CheckThat(t, !strings.Contains(record, "private") && !strings.Contains(record, "Which note") &&
+			!strings.Contains(record, "secret") && !strings.Contains(record, "hello"),
+			"the record has values: %s", record)
 	}
-	if all := strings.Join(raw, ""); !strings.Contains(all,
-		`"kind":"sampling","method":"sampling/createMessage"`) ||
-		!strings.Contains(all, `"decision":"allow"`) {
-		t.Errorf("records %s", all)
-	}
+	all := strings.Join(raw, "")
+	must.CheckThat(t, strings.Contains(all, `"kind":"sampling","method":"sampling/createMessage"`) &&
+		strings.Contains(all, `"decision":"allow"`), "records %s", all)
 }
 
 func TestRequestOfAServerThatCannotBeRecordedIsNotAnswered(t *testing.T) {
@@ -231,12 +223,11 @@ func TestSamplingIsApproved(t *testing.T) {
 	h.Audit = audit.handler()
 	h.Policy = host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
 	h.Approve = func(_ context.Context, approval *host.Approval) (bool, error) {
-		if question := approval.Question(); approval.Request.Kind == "sampling" &&
-			(!strings.HasPrefix(question,
-				"Allow the server \"up\" to send a request to the language model?\n\nRequest: {\"maxTokens\":16384,") ||
-				!strings.Contains(question, `"systemPrompt":"secret"`)) {
-			t.Errorf("the question is %q", question)
-		}
+		question := approval.Question()
+		must.CheckThat(t, approval.Request.Kind != "sampling" ||
+			strings.HasPrefix(question,
+				"Allow the server \"up\" to send a request to the language model?\n\nRequest: {\"maxTokens\":16384,") &&
+				strings.Contains(question, `"systemPrompt":"secret"`), "the question is %q", question)
 		digests[approval.Digest()] = true
 		return approves, nil
 	}

@@ -49,10 +49,9 @@ func TestMergedNameJoinsServerAndTool(t *testing.T) {
 		{"files", long, 128, "files__" + long[:112] + "_774f454a"},
 		{"files", long, 64, "files__" + long[:48] + "_774f454a"},
 	} {
-		if got, _, err := toolNames(namer(c.server, c.limit), c.tool); !slices.Equal(got, []string{c.want}) ||
-			err != nil {
-			t.Errorf("the merged name of %q of server %q is %q, want %q; %v", c.tool, c.server, got, c.want, err)
-		}
+		got, _, err := toolNames(namer(c.server, c.limit), c.tool)
+		must.CheckThat(t, slices.Equal(got, []string{c.want}) && err == nil,
+			"the merged name of %q of server %q is %q, want %q; %v", c.tool, c.server, got, c.want, err)
 	}
 }
 
@@ -75,10 +74,8 @@ func TestToolsWithTheSameMergedNameAreWithheld(t *testing.T) {
 	for _, listed := range [][]string{{"v", "z", "w"}, {"x y", "x_y", "z", strings.TrimPrefix(digested[0], "a__")}} {
 		got, _, err := toolNames(n, listed...)
 		must.CheckThat(t, slices.Contains(got, "a__z") && len(got) == len(listed)-2, "%q: %q", listed, got)
-		if err == nil || strings.Count(err.Error(), "\n") != 0 ||
-			!strings.Contains(err.Error(), "are withheld: the merged name of each would be a__") {
-			t.Errorf("%q: %v", listed, err)
-		}
+		must.CheckThat(t, err != nil && strings.Count(err.Error(), "\n") == 0 &&
+			strings.Contains(err.Error(), "are withheld: the merged name of each would be a__"), "%q: %v", listed, err)
 	}
 }
 
@@ -103,9 +100,8 @@ func TestPromptsKeepTheirNames(t *testing.T) {
 		[]mcp.Prompt{{Name: "x y"}, {Name: "größe"}, {Name: "x/y"}, {Name: long}})
 	var names []string
 	for _, p := range prompts {
-		if names = append(names, p.Name); p.Server != "a" {
-			t.Errorf("the prompt %q is of server %q", p.Name, p.Server)
-		}
+		names = append(names, p.Name)
+		must.CheckThat(t, p.Server == "a", "the prompt %q is of server %q", p.Name, p.Server)
 	}
 	want := []string{"a__x y", "a__größe", "a__x/y", "a__" + long}
 	must.CheckThat(t, slices.Equal(names, want) && err == nil, "%q, %v; want %q", names, err, want)
@@ -115,10 +111,8 @@ func TestPromptsWithTheSameMergedNameAreWithheld(t *testing.T) {
 	n := namer("a", 128)
 	n.prompts.Rename = map[string]string{"x": "y"}
 	prompts, err := n.namePrompts("a", quiet, []mcp.Prompt{{Name: "x"}, {Name: "z"}, {Name: "y"}})
-	if len(prompts) != 1 || prompts[0].Name != "a__z" || err == nil ||
-		!strings.Contains(err.Error(), "the merged name of each would be a__y") {
-		t.Errorf("%+v, %v", prompts, err)
-	}
+	must.CheckThat(t, len(prompts) == 1 && prompts[0].Name == "a__z" && err != nil &&
+		strings.Contains(err.Error(), "the merged name of each would be a__y"), "%+v, %v", prompts, err)
 }
 
 func TestFirstOfTwoEntriesWithOneNameIsUsed(t *testing.T) {
@@ -157,10 +151,8 @@ func FuzzMergedNames(f *testing.F) {
 		names, tools, withheld := toolNames(namer(server, limit), listed...)
 		taken := make(map[string]bool)
 		for i, name := range names {
-			if taken[name] || !strings.HasPrefix(name, server+separator) || len(name) > limit ||
-				validName(name) != name {
-				t.Fatalf("%q of server %q has the merged names %q", listed, server, names)
-			}
+			must.That(t, !taken[name] && strings.HasPrefix(name, server+separator) && len(name) <= limit &&
+				validName(name) == name, "%q of server %q has the merged names %q", listed, server, names)
 			taken[name] = true
 			of := tools[i].Definition.Name
 			alone, _, err := toolNames(namer(server, limit), of)

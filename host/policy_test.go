@@ -61,9 +61,8 @@ func TestFirstRuleThatMatchesDecides(t *testing.T) {
 		{resource("file:///private"), host.Deny, "no rule of the policy matches"},
 	} {
 		d, err := rules.Decide(t.Context(), test.r)
-		if err != nil || d.Action != test.want || d.Reason != test.reason || d.Version != "7" {
-			t.Errorf("%v: %+v, %v; want %v because %s", test.r, d, err, test.want, test.reason)
-		}
+		must.CheckThat(t, err == nil && d.Action == test.want && d.Reason == test.reason && d.Version == "7",
+			"%v: %+v, %v; want %v because %s", test.r, d, err, test.want, test.reason)
 	}
 	rules.Default = host.Allow
 	d := must.Get(rules.Decide(t.Context(), tool("other", "x")))(t)
@@ -124,10 +123,8 @@ func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
 			Arguments: json.RawMessage(c.values), Caller: new(auth.Info)}
 		d := must.Get(rules.Decide(t.Context(), r))(t)
 		must.CheckEqual(t, d.Action, c.want, c.template, c.values, d)
-		if rules.Hides(r.Caller.Principal)(&host.Request{Method: mcp.MethodReadResource, Kind: "resource",
-			Name: c.template, Caller: r.Caller}) {
-			t.Errorf("the template %s is hidden", c.template)
-		}
+		must.CheckThat(t, !rules.Hides(r.Caller.Principal)(&host.Request{Method: mcp.MethodReadResource,
+			Kind: "resource", Name: c.template, Caller: r.Caller}), "the template %s is hidden", c.template)
 	}
 }
 
@@ -156,9 +153,8 @@ func TestConditionThatFailsIsAnErrorOfTheRules(t *testing.T) {
 		{When: func(context.Context, *host.Request) (bool, error) { return false, nil }, Action: host.Deny},
 		{When: func(context.Context, *host.Request) (bool, error) { return true, fails }, Action: host.Allow},
 	}}
-	if d, err := rules.Decide(t.Context(), tool("s", "x")); !errors.Is(err, fails) || d.Action != host.Deny {
-		t.Errorf("%+v, %v", d, err)
-	}
+	d, err := rules.Decide(t.Context(), tool("s", "x"))
+	must.CheckThat(t, errors.Is(err, fails) && d.Action == host.Deny, "%+v, %v", d, err)
 }
 
 func TestQuestionShowsAllMembersOfArgumentsWithMuchWhiteSpace(t *testing.T) {
@@ -194,9 +190,8 @@ func TestQuestionShowsAllMembersOfLongArguments(t *testing.T) {
 			`,"n":"xxxxxxxx" … 8192 bytes … "xxxxxxxx"}`,
 	} {
 		a := host.Approval{Request: &host.Request{Kind: "tool", Arguments: json.RawMessage(arguments)}}
-		if _, got, _ := strings.Cut(a.Question(), "Arguments: "); got != want {
-			t.Errorf("the question has %d bytes: %s", len(got), got)
-		}
+		_, got, _ := strings.Cut(a.Question(), "Arguments: ")
+		must.CheckThat(t, got == want, "the question has %d bytes: %s", len(got), got)
 	}
 }
 
@@ -241,19 +236,16 @@ func TestAuditRecordsHowRequestsEnd(t *testing.T) {
 		{Name: "down", Target: inProcess("down").Target}}, Audit: audit.handler()})
 	must.Get(h.Client("up").CallTool(t.Context(), "fail", nil))(t)
 	audit.want(t, "allowed fail", "done fail, tool error")
-	if _, err := h.Client("up").CallTool(t.Context(), "missing", nil); err == nil {
-		t.Error("a missing tool can be called")
-	}
+	_, err := h.Client("up").CallTool(t.Context(), "missing", nil)
+	must.CheckThat(t, err != nil, "a missing tool can be called")
 	audit.want(t, "allowed missing", "done missing, error, code -32602")
-	if _, err := h.Client("down").CallTool(t.Context(), "die", nil); err == nil {
-		t.Error("a tool that ends its server has a result")
-	}
+	_, err = h.Client("down").CallTool(t.Context(), "die", nil)
+	must.CheckThat(t, err != nil, "a tool that ends its server has a result")
 	audit.want(t, "allowed die", "done die, error, connection lost")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.Client("up").CallTool(ctx, "write", nil); err == nil {
-		t.Error("a cancelled call has a result")
-	}
+	_, err = h.Client("up").CallTool(ctx, "write", nil)
+	must.CheckThat(t, err != nil, "a cancelled call has a result")
 	audit.want(t, "allowed write", "done write, error, cancelled")
 }
 
@@ -374,10 +366,9 @@ func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
 // A policy that cannot tell what it hides hides everything, since it would deny the requests.
 func TestPolicyThatPanicsHidesEverything(t *testing.T) {
 	h := start(t, &host.Host{Servers: []host.ServerConfig{inMemory(t, "s")}, Policy: new(denying)})
-	if hides := h.Hides(principal.Anonymous); hides == nil ||
-		!hides(&host.Request{Server: "s", Kind: "tool", Name: "t"}) {
-		t.Error("the tool is not hidden")
-	}
+	hides := h.Hides(principal.Anonymous)
+	must.CheckThat(t, hides != nil && hides(&host.Request{Server: "s", Kind: "tool", Name: "t"}),
+		"the tool is not hidden")
 	open := &host.Host{Policy: host.Rules{Default: host.Ask, Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}}
 	must.CheckThat(t, open.Hides(principal.Anonymous) == nil, "a policy that denies nothing hides something")
 }
@@ -430,10 +421,9 @@ func TestPolicyDecidesAboutReadsOfLargeResultsAsAboutTheirCalls(t *testing.T) {
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{config}, Audit: audit.handler(),
 		Policy: policyFunc(func(_ context.Context, r *host.Request) (host.Decision, error) {
-			if r.Method != mcp.MethodCallTool || r.Name != "write" || r.Tool == nil ||
-				!strings.Contains(string(r.Arguments), "begin") {
-				t.Errorf("the policy is asked about %s with %s", r.Name, r.Arguments)
-			}
+			must.CheckThat(t, r.Method == mcp.MethodCallTool && r.Name == "write" && r.Tool != nil &&
+				strings.Contains(string(r.Arguments), "begin"),
+				"the policy is asked about %s with %s", r.Name, r.Arguments)
 			return host.Decision{Action: host.Action(now.Load()), Version: "1"}, nil
 		}),
 		Approve: func(context.Context, *host.Approval) (bool, error) { asked.Add(1); return true, nil },

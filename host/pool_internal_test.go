@@ -59,12 +59,10 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 			t.Errorf("connections left: %v", a.byKey)
 		}
 		a.release(busy)
-		if err := a.close(); err != nil || !isClosed(again) || !isClosed(busy) {
-			t.Error(err)
-		}
-		if _, err := a.acquire(t.Context(), ofSession("late"), nil, own); !errors.Is(err, call.ErrClosed) {
-			t.Errorf("after close: %v", err)
-		}
+		err := a.close()
+		must.CheckThat(t, err == nil && isClosed(again) && isClosed(busy), "%v", err)
+		_, err = a.acquire(t.Context(), ofSession("late"), nil, own)
+		must.CheckThat(t, errors.Is(err, call.ErrClosed), "after close: %v", err)
 	})
 }
 
@@ -103,10 +101,9 @@ func TestAUserWithManySessionsDoesNotEndThoseOfAnother(t *testing.T) {
 			a.release(must.Get(a.acquire(t.Context(), key, &Caller{}, own))(t))
 			sleep(t.Context(), 1, nil)
 		}
-		if a.byKey[audience{user: ada, session: "a"}] == nil || a.byKey[audience{user: bob, session: "3"}] == nil ||
-			a.byKey[audience{user: bob, session: "4"}] == nil {
-			t.Errorf("connections left: %v", a.byKey)
-		}
+		must.CheckThat(t, a.byKey[audience{user: ada, session: "a"}] != nil &&
+			a.byKey[audience{user: bob, session: "3"}] != nil && a.byKey[audience{user: bob, session: "4"}] != nil,
+			"connections left: %v", a.byKey)
 	})
 }
 

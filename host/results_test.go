@@ -27,9 +27,7 @@ func resultsIn(t *testing.T, kv store.Store, log io.Writer, keys ...[]byte) *res
 func (r *results) has(t *testing.T, principal, uri string) bool {
 	t.Helper()
 	_, err := r.get(t.Context(), "s", principal, uri)
-	if err != nil && !errors.Is(err, call.ErrResourceNotFound) {
-		t.Fatal(err)
-	}
+	must.That(t, err == nil || errors.Is(err, call.ErrResourceNotFound), "%v", err)
 	return err == nil
 }
 
@@ -56,9 +54,8 @@ func TestStoredResultsAreBounded(t *testing.T) {
 				for i, uri := range uris {
 					must.CheckEqual(t, r.has(t, "ada/", uri), i >= c.stored-c.kept, i, c.stored)
 				}
-				if !r.has(t, "bob/", other) || r.has(t, "ada/", other) || r.has(t, "bob/", uris[len(uris)-1]) {
-					t.Error("the results of principals are not apart")
-				}
+				must.CheckThat(t, r.has(t, "bob/", other) && !r.has(t, "ada/", other) &&
+					!r.has(t, "bob/", uris[len(uris)-1]), "the results of principals are not apart")
 			})
 		})
 	}
@@ -96,10 +93,9 @@ func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 			ResultBase: mcp.ResultBase{Source: []byte(`{"content":[]}`)}}
 		cut := must.Get(s.limited(t.Context(), "tool", nil, whole))(t)
 		must.CheckEqual(t, cut.Content[0].(*mcp.TextContent).Text, "0123456789")
-		if text := fmt.Sprint(cut.Content[1].(*mcp.TextContent).Text); strings.Contains(text,
-			"cannot be stored") != broken || (len(cut.Content) == 2) != broken {
-			t.Errorf("%s", text)
-		}
+		text := fmt.Sprint(cut.Content[1].(*mcp.TextContent).Text)
+		must.CheckThat(t, strings.Contains(text, "cannot be stored") == broken && (len(cut.Content) == 2) == broken,
+			"%s", text)
 	}
 }
 
@@ -120,7 +116,6 @@ func TestErrorsOfTheStoreOfResultsHaveNoDetails(t *testing.T) {
 	var log bytes.Buffer
 	r := resultsIn(t, brokenKV{}, &log)
 	_, err := r.get(t.Context(), "s", "ada", ResultURI+"s/1")
-	if err == nil || strings.Contains(err.Error(), "192.0.2.1") || !strings.Contains(log.String(), "192.0.2.1") {
-		t.Errorf("%v; log: %s", err, log.String())
-	}
+	must.CheckThat(t, err != nil && !strings.Contains(err.Error(), "192.0.2.1") &&
+		strings.Contains(log.String(), "192.0.2.1"), "%v; log: %s", err, log.String())
 }

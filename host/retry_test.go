@@ -152,9 +152,8 @@ func TestCallsDuringTheBackoffDoNotDial(t *testing.T) {
 		begin := time.Now()
 		synctest.Wait()
 		for range 10 {
-			if _, err := h.Client("away").CallTool(t.Context(), "who", nil); !errors.As(err, new(*host.DownError)) {
-				t.Fatalf("CallTool: %v, want a *DownError", err)
-			}
+			_, err := h.Client("away").CallTool(t.Context(), "who", nil)
+			must.That(t, errors.As(err, new(*host.DownError)), "CallTool: %v, want a *DownError", err)
 		}
 		at := network.since(begin)
 		must.CheckEqual(t, len(at), 1, at)
@@ -234,9 +233,8 @@ func TestRejectedCredentialsAreNotSentAgainAndAgain(t *testing.T) {
 			if c.status == 401 { // calls can be for a reason: the credentials are accepted again
 				for range 100 {
 					_, err := h.Client("guarded").CallTool(t.Context(), "t", nil)
-					if !errors.Is(err, call.ErrUnauthorized) && !errors.As(err, new(*host.DownError)) {
-						t.Errorf("%s: %v", name, err)
-					}
+					must.CheckThat(t, errors.Is(err, call.ErrUnauthorized) || errors.As(err, new(*host.DownError)),
+						"%s: %v", name, err)
 				}
 				if n := len(network.since(begin)); c.retryAfter == "" && n != 2*first || c.retryAfter != "" && n != first {
 					t.Errorf("%s: requests for calls at %v", name, network.since(begin))
@@ -373,9 +371,8 @@ func TestCallsWaitForAServerThatRestarts(t *testing.T) {
 				if n := f.calls.Load(); !c.failed && n != 20 || c.failed && n != 0 {
 					t.Errorf("the server has received %d calls", n)
 				}
-				if c.failed && time.Since(began) > 30*time.Second {
-					t.Errorf("the calls have waited until %v after the loss", time.Since(began))
-				}
+				must.CheckThat(t, !c.failed || time.Since(began) <= 30*time.Second,
+					"the calls have waited until %v after the loss", time.Since(began))
 			})
 		})
 	}
@@ -401,10 +398,9 @@ func TestCallsDoNotWaitLongForAServerThatRemainsDown(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
 		began = time.Now()
-		if _, err := h.Client("flaky").CallTool(ctx, "count", nil); !errors.Is(err, context.DeadlineExceeded) ||
-			time.Since(began) != time.Second/2 {
-			t.Errorf("a call with a deadline ends after %v: %v", time.Since(began), err)
-		}
+		_, err := h.Client("flaky").CallTool(ctx, "count", nil)
+		must.CheckThat(t, errors.Is(err, context.DeadlineExceeded) && time.Since(began) == time.Second/2,
+			"a call with a deadline ends after %v: %v", time.Since(began), err)
 	})
 }
 

@@ -114,10 +114,9 @@ func TestToolsThatAreNotSelectedCannotBeCalled(t *testing.T) {
 	must.Check(t, must.Err(h.Client("a").CallTool(t.Context(), "read", nil)))
 	must.CheckIs(t, must.Err(h.Client("a").GetPrompt(t.Context(), "delete", nil)), host.ErrUnknown)
 	must.Check(t, must.Err(h.Client("a").GetPrompt(t.Context(), "read", nil)))
-	if _, err := h.Client("a").Complete(t.Context(), mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
-		Name: "delete"}}); !errors.Is(err, host.ErrUnknown) {
-		t.Errorf("Complete: %v", err)
-	}
+	_, err := h.Client("a").Complete(t.Context(), mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefPrompt,
+		Name: "delete"}})
+	must.CheckThat(t, errors.Is(err, host.ErrUnknown), "Complete: %v", err)
 }
 
 func TestToolsAreSelectedByAnnotations(t *testing.T) {
@@ -157,9 +156,8 @@ func TestToolsAreSelectedByAnnotations(t *testing.T) {
 			must.CheckThat(t, slices.Equal(got, c.want), "%q, want %q", got, c.want)
 			for tool := range annotated {
 				_, err := h.Client("a").CallTool(t.Context(), tool, nil)
-				if slices.Contains(c.want, tool) != (err == nil) || err != nil && !errors.Is(err, host.ErrUnknown) {
-					t.Errorf("CallTool(%s): %v", tool, err)
-				}
+				must.CheckThat(t, slices.Contains(c.want, tool) == (err == nil) &&
+					(err == nil || errors.Is(err, host.ErrUnknown)), "CallTool(%s): %v", tool, err)
 			}
 		})
 	}
@@ -226,15 +224,13 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 	}
 	for i, conflict := range []string{"tool c__y is withheld", `tool shared is withheld: several servers offer it, ["a" "b"]`} {
 		status := h.Status()[i]
-		if status.State != host.Ready || status.Incomplete == nil ||
-			!strings.Contains(status.Incomplete.Error(), conflict) {
-			t.Errorf("server %s is %v: %v, want %s", status.Name, status.State, status.Incomplete, conflict)
-		}
+		must.CheckThat(t, status.State == host.Ready && status.Incomplete != nil &&
+			strings.Contains(status.Incomplete.Error(), conflict),
+			"server %s is %v: %v, want %s", status.Name, status.State, status.Incomplete, conflict)
 	}
-	if _, err := h.Call(t.Context(), "shared", nil); !errors.Is(err, host.ErrUnknown) ||
-		!strings.Contains(err.Error(), "withheld") {
-		t.Errorf("a call of a withheld tool: %v", err)
-	}
+	_, err := h.Call(t.Context(), "shared", nil)
+	must.CheckThat(t, errors.Is(err, host.ErrUnknown) && strings.Contains(err.Error(), "withheld"),
+		"a call of a withheld tool: %v", err)
 	must.Check(t, must.Err(h.Client("b").CallTool(t.Context(), "shared", nil)), "a call by the server's own name")
 
 	// The name is free when one server is left that claims it.

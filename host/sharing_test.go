@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,9 +81,7 @@ func sessionOf(t *testing.T, h *host.Host, caller string) string {
 		ctx = host.WithCaller(ctx, &host.Caller{Session: caller})
 	}
 	result, err := h.Client("s").CallTool(ctx, "session", nil)
-	if err != nil {
-		t.Fatalf("%s: %v", caller, err)
-	}
+	must.Do(t, err, caller)
 	return result.Content[0].(*mcp.TextContent).Text
 }
 
@@ -111,9 +108,8 @@ func TestCallersShareAServerUnlessItKeepsSessions(t *testing.T) {
 		program, ada, bob := sessionOf(t, h, ""), sessionOf(t, h, "ada"), sessionOf(t, h, "bob")
 		must.CheckEqual(t, sessionOf(t, h, "ada"), ada, c)
 		distinct := program != ada && program != bob && ada != bob
-		if distinct != (c.want == host.SharingSession) || c.revision.Modern() != (program == "") {
-			t.Errorf("%v: sessions %q, %q and %q", c, program, ada, bob)
-		}
+		must.CheckThat(t, distinct == (c.want == host.SharingSession) && c.revision.Modern() == (program == ""),
+			"%v: sessions %q, %q and %q", c, program, ada, bob)
 		must.CheckEqual(t, h.Status()[0].Sharing, c.want, c)
 		h.Close()
 		must.CheckEqual(t, s.begun.Load(), s.ended.Load(), c)
@@ -184,9 +180,8 @@ func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 			}
 			result := must.Get(h.Client("s").CallTool(host.WithCaller(t.Context(), caller), "who", nil))(t)
 			pid := string(result.StructuredContent)
-			if before, ok := pids[name]; ok && before != pid {
-				t.Errorf("%v: the process of %q changes", c, name)
-			}
+			before, ok := pids[name]
+			must.CheckThat(t, !ok || before == pid, "%v: the process of %q changes", c, name)
 			pids[name] = pid
 		}
 		distinct := make(map[string]bool)
@@ -236,14 +231,11 @@ func TestCredentialsOfTheOperatorAreNotSentForCallers(t *testing.T) {
 	mu.Unlock()
 	ada := must.Get(principal.New("https://as.example", "ada", ""))(t)
 	must.Get(h.Client("up").CallTool(auth.NewContext(t.Context(), &auth.Info{Principal: ada}), "echo", nil))(t)
-	if _, err := h.Client("up").CallTool(t.Context(), "echo", nil); !errors.Is(err, host.ErrAnonymousCaller) {
-		t.Errorf("without a caller: %v", err)
-	}
+	_, err := h.Client("up").CallTool(t.Context(), "echo", nil)
+	must.CheckThat(t, errors.Is(err, host.ErrAnonymousCaller), "without a caller: %v", err)
 	mu.Lock()
 	defer mu.Unlock()
-	if len(seen) != 1 || seen[" kept"] == 0 {
-		t.Errorf("requests %v", seen)
-	}
+	must.CheckThat(t, len(seen) == 1 && seen[" kept"] != 0, "requests %v", seen)
 }
 
 // operator is the authorizer of the operator.
@@ -262,9 +254,7 @@ func TestCallerAuthRequiresAURLThatIsNotShared(t *testing.T) {
 			Sharing: host.SharingEveryone, CallerAuth: auth},
 	} {
 		h := &host.Host{Servers: []host.ServerConfig{config}}
-		if err := h.Start(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		must.CheckFails(t, h.Start(), want)
 	}
 }
 

@@ -68,10 +68,8 @@ func TestServerThatRequiresALoginHasAStateOfItsOwn(t *testing.T) {
 	t.Cleanup(web.Close)
 	h := start(t, &host.Host{Servers: []host.ServerConfig{{Name: "private", Target: client.URL(web.URL)}}})
 	status := await(t, h, "private", func(s host.ServerStatus) bool { return s.State != host.Starting })
-	if status.State != host.NeedsLogin || status.State.String() != "needs login" || status.State == host.Ready ||
-		status.Err == nil {
-		t.Errorf("%v: %v", status.State, status.Err)
-	}
+	must.CheckThat(t, status.State == host.NeedsLogin && status.State.String() == "needs login" &&
+		status.State != host.Ready && status.Err != nil, "%v: %v", status.State, status.Err)
 	down := new(host.DownError)
 	must.CheckThat(t, errors.As(h.WaitReady(t.Context()), &down), "WaitReady returns no *DownError")
 	loggedIn.Store(true)
@@ -97,10 +95,9 @@ func TestServerIsReadyWhileAListCannotBeUpdated(t *testing.T) {
 	broken.Store(true)
 	add("late")
 	status := await(t, h, "flaky", func(s host.ServerStatus) bool { return s.State == host.Ready && s.Incomplete != nil })
-	if len(status.Tools) != 2 || status.State != host.Ready ||
-		!strings.Contains(status.Incomplete.Error(), "cannot update a list") {
-		t.Errorf("%d tools, %v", len(status.Tools), status.Incomplete)
-	}
+	must.CheckThat(t, len(status.Tools) == 2 && status.State == host.Ready &&
+		strings.Contains(status.Incomplete.Error(), "cannot update a list"),
+		"%d tools, %v", len(status.Tools), status.Incomplete)
 	must.Check(t, must.Err(who(t, h, "flaky")), "a call of a degraded server")
 	must.Check(t, h.WaitReady(t.Context()))
 	broken.Store(false)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -63,21 +64,14 @@ func useCalls(t *testing.T, p *peer) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := p.CallTool(ctx, "wait", nil, client.WithProgress(func(float64, float64, string) { cancel() }))
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled call: %v", err)
-	}
+	must.CheckThat(t, errors.Is(err, context.Canceled), "a cancelled call: %v", err)
 	for text := ""; text != "1"; { // until the cancellation has arrived
-		if text, err = client.CallTool[string](t.Context(), p.Client, "cancelled", nil); err != nil {
-			t.Fatalf("cancelled: %q, %v", text, err)
-		}
+		text, err = client.CallTool[string](t.Context(), p.Client, "cancelled", nil)
+		must.Do(t, err, "cancelled", text)
 	}
 
-	if err := p.SetLogLevel(t.Context(), mcp.LevelWarning); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.CallTool(t.Context(), "talk", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.SetLogLevel(t.Context(), mcp.LevelWarning))
+	must.Do(t, must.Err(p.CallTool(t.Context(), "talk", nil)))
 	for _, want := range []mcp.LoggingLevel{mcp.LevelWarning, mcp.LevelError} {
 		if got := await(t, p.logged); got.Level != want || got.Logger != "interop" || !json.Valid(got.Data) {
 			t.Errorf("logged %+v, want a message at level %s", got, want)
@@ -85,15 +79,13 @@ func useCalls(t *testing.T, p *peer) {
 	}
 
 	if p.Revision() < mcp.V20260728 { // 2026-07-28 has no pings
-		if text, err := client.CallTool[string](t.Context(), p.Client, "ping", nil); err != nil || text != "pong" {
-			t.Errorf("ping by the server: %q, %v", text, err)
-		}
+		text, err := client.CallTool[string](t.Context(), p.Client, "ping", nil)
+		must.CheckThat(t, err == nil && text == "pong", "ping by the server: %q, %v", text, err)
 	}
 
 	result, err := p.CallExtension(t.Context(), shoutMethod, map[string]string{"text": "hey"})
-	if shouted, _ := jsonrpc.Get(result, "shouted"); err != nil || string(shouted) != `"HEY"` {
-		t.Errorf("a method of an extension: %s, %v", result, err)
-	}
+	shouted, _ := jsonrpc.Get(result, "shouted")
+	must.CheckThat(t, err == nil && string(shouted) == `"HEY"`, "a method of an extension: %s, %v", result, err)
 }
 
 // The extension "shouting" has one method.
@@ -123,9 +115,7 @@ type callsObservation struct {
 
 func (o callsObservation) check(t *testing.T, revision string) {
 	t.Helper()
-	if o.Error != nil {
-		t.Fatalf("calls: %+v", o.Error)
-	}
+	must.That(t, o.Error == nil, "calls: %+v", o.Error)
 	if o.Wait.Error == nil || o.Cancelled.text() != "1" {
 		t.Errorf("a cancelled call: %+v; cancelled calls at the server: %q, want 1", o.Wait, o.Cancelled.text())
 	}
@@ -133,15 +123,10 @@ func (o callsObservation) check(t *testing.T, revision string) {
 	for _, log := range o.Logs {
 		levels = append(levels, log.Level)
 	}
-	if !slices.Equal(levels, []string{"warning", "error"}) {
-		t.Errorf("logged: %+v, want a warning and an error", o.Logs)
-	}
-	if revision < "2026-07-28" && (o.Ping == nil || o.Ping.Error != nil) {
-		t.Errorf("ping: %+v", o.Ping)
-	}
-	if o.Shout != nil && o.Shout.Shouted != "HEY" {
-		t.Errorf("a method of an extension: %+v", o.Shout)
-	}
+	must.CheckThat(t, slices.Equal(levels, []string{"warning", "error"}),
+		"logged: %+v, want a warning and an error", o.Logs)
+	must.CheckThat(t, revision >= "2026-07-28" || o.Ping != nil && o.Ping.Error == nil, "ping: %+v", o.Ping)
+	must.CheckThat(t, o.Shout == nil || o.Shout.Shouted == "HEY", "a method of an extension: %+v", o.Shout)
 }
 
 // Node closes connections that are idle for five seconds, and a Go server may do the same without an announcement.
@@ -158,9 +143,8 @@ func TestNoCallIsLostWhenServersCloseIdleConnections(t *testing.T) {
 		c := dial(t, new(client.Dialer), client.URL(urls[i%2]))
 		calls.Go(func() {
 			<-time.After(4900*time.Millisecond + time.Duration(i)*5*time.Millisecond)
-			if _, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "a"}); err != nil {
-				t.Errorf("client %d: %v", i, err)
-			}
+			_, err := client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "a"})
+			must.CheckThat(t, err == nil, "client %d: %v", i, err)
 		})
 	}
 	calls.Wait()
@@ -211,9 +195,8 @@ func useChanges(t *testing.T, p *peer) {
 		watched <- nil
 	}()
 	for range 4 { // one of each kind at the start
-		if change := await(t, changes); !change.Resync {
-			t.Errorf("first change: %+v, want Resync", change)
-		}
+		change := await(t, changes)
+		must.CheckThat(t, change.Resync, "first change: %+v, want Resync", change)
 	}
 	for what, want := range map[string]client.Change{
 		"tools":     {Kind: client.ToolsChanged},
@@ -225,27 +208,20 @@ func useChanges(t *testing.T, p *peer) {
 		if want.URI != "" {
 			arguments["uri"] = want.URI
 		}
-		if _, err := p.CallTool(t.Context(), "change", arguments); err != nil {
-			t.Fatal(err)
-		}
-		if got := await(t, changes); got != want {
-			t.Errorf("change of %s: %+v, want %+v", what, got, want)
-		}
+		must.Do(t, must.Err(p.CallTool(t.Context(), "change", arguments)))
+		got := await(t, changes)
+		must.CheckThat(t, got == want, "change of %s: %+v, want %+v", what, got, want)
 	}
 	cancel()
-	if err := await(t, watched); err != nil {
-		t.Errorf("Watch ended with %v", err)
-	}
+	err := await(t, watched)
+	must.CheckThat(t, err == nil, "Watch ended with %v", err)
 
-	if err := p.NotifyRootsChanged(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.NotifyRootsChanged(t.Context()))
 	if p.Revision() < mcp.V20260728 { // 2026-07-28 has no such notification
 		for text := ""; text != "1"; {
 			var err error
-			if text, err = client.CallTool[string](t.Context(), p.Client, "roots_changed", nil); err != nil {
-				t.Fatalf("roots_changed: %q, %v", text, err)
-			}
+			text, err = client.CallTool[string](t.Context(), p.Client, "roots_changed", nil)
+			must.Do(t, err, "roots_changed", text)
 		}
 	}
 }
@@ -264,9 +240,7 @@ type changesObservation struct {
 
 func (o changesObservation) check(t *testing.T, revision string) {
 	t.Helper()
-	if o.Error != nil {
-		t.Fatalf("changes: %+v", o.Error)
-	}
+	must.That(t, o.Error == nil, "changes: %+v", o.Error)
 	// A temporary tool causes one or two notifications.
 	var methods []string
 	for _, change := range o.Changes {
@@ -279,10 +253,9 @@ func (o changesObservation) check(t *testing.T, revision string) {
 		t.Errorf("changes: %+v", o.Changes)
 	}
 	if revision >= "2026-07-28" {
-		if h := o.Honored; h == nil || !h.ToolsListChanged || !h.PromptsListChanged || !h.ResourcesListChanged ||
-			len(h.ResourceSubscriptions) != 1 {
-			t.Errorf("subscriptions: %+v", h)
-		}
+		h := o.Honored
+		must.CheckThat(t, h != nil && h.ToolsListChanged && h.PromptsListChanged && h.ResourcesListChanged &&
+			len(h.ResourceSubscriptions) == 1, "subscriptions: %+v", h)
 	} else if o.RootsChanged.text() != "1" {
 		t.Errorf("the server received %q changes of roots, want 1", o.RootsChanged.text())
 	}
@@ -292,15 +265,11 @@ func (o changesObservation) check(t *testing.T, revision string) {
 func useCache(t *testing.T, p *peer) {
 	list := func(options ...client.CallOption) {
 		for _, err := range p.Tools(t.Context(), options...) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 	read := func(options ...client.CallOption) {
-		if _, err := p.ReadResource(t.Context(), "test://watched", options...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(p.ReadResource(t.Context(), "test://watched", options...)))
 	}
 	again := 0 // how many second requests are sent
 	if p.Revision() < mcp.V20260728 {
@@ -310,13 +279,11 @@ func useCache(t *testing.T, p *peer) {
 		request(client.WithRefresh())
 		before := p.sent(method)
 		request()
-		if sent := p.sent(method) - before; sent != again {
-			t.Errorf("%s: %d second requests, want %d", method, sent, again)
-		}
+		sent := p.sent(method) - before
+		must.CheckThat(t, sent == again, "%s: %d second requests, want %d", method, sent, again)
 		request(client.WithRefresh())
-		if sent := p.sent(method) - before; sent != again+1 {
-			t.Errorf("%s: %d requests with a refresh, want %d", method, sent, again+1)
-		}
+		sent = p.sent(method) - before
+		must.CheckThat(t, sent == again+1, "%s: %d requests with a refresh, want %d", method, sent, again+1)
 	}
 }
 
@@ -332,9 +299,7 @@ func (o cacheObservation) check(t *testing.T, revision string) {
 	if revision >= "2026-07-28" {
 		want = cacheObservation{}
 	}
-	if o != want {
-		t.Errorf("second requests: %+v, want %+v", o, want)
-	}
+	must.CheckEqual(t, o, want, "second requests")
 }
 
 // The official client of the tasks extension calls a tool that runs as a task and asks a question, and listens to the
@@ -365,12 +330,9 @@ func TestTasksOfOurServerWithTheClientOfTheExtension(t *testing.T) {
 		Result, Notified result
 	}
 	run(t, node(t, "tasks-client.mjs", "http", endpoint.URL), &seen)
-	if seen.Kind != "task" || !slices.Equal(seen.Questions, []string{"Who are you?"}) {
-		t.Errorf("%+v", seen)
-	}
+	must.CheckThat(t, seen.Kind == "task" && slices.Equal(seen.Questions, []string{"Who are you?"}), "%+v", seen)
 	for _, got := range []result{seen.Result, seen.Notified} {
-		if got.ResultType != "complete" || len(got.Content) != 1 || got.Content[0].Text != "Hello, Ada" {
-			t.Errorf("%+v", got)
-		}
+		must.CheckThat(t, got.ResultType == "complete" && len(got.Content) == 1 && got.Content[0].Text == "Hello, Ada",
+			"%+v", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
@@ -71,24 +72,17 @@ func startingWith(prefix string, values ...string) []string {
 func useData(t *testing.T, p *peer) {
 	var uris []string
 	for resource, err := range p.Resources(t.Context()) { // in two pages
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		uris = append(uris, resource.URI)
 	}
-	if !slices.Equal(uris, []string{"test://text", "test://blob", "test://watched"}) {
-		t.Errorf("resources: %v", uris)
-	}
+	must.CheckThat(t, slices.Equal(uris, []string{"test://text", "test://blob", "test://watched"}),
+		"resources: %v", uris)
 	var templates []string
 	for template, err := range p.ResourceTemplates(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		templates = append(templates, template.URITemplate)
 	}
-	if !slices.Equal(templates, []string{"test://books/{isbn}"}) {
-		t.Errorf("templates: %v", templates)
-	}
+	must.CheckThat(t, slices.Equal(templates, []string{"test://books/{isbn}"}), "templates: %v", templates)
 	for uri, want := range map[string]mcp.ResourceContents{
 		"test://text":       {URI: "test://text", MimeType: "text/plain", Text: "Grüße"},
 		"test://blob":       {URI: "test://blob", MimeType: "application/octet-stream", Blob: []byte{0, 1, 254, 255}},
@@ -99,27 +93,23 @@ func useData(t *testing.T, p *peer) {
 			t.Errorf("%s: %+v, %v", uri, read, err)
 			continue
 		}
-		if got := read.Contents[0]; got.URI != want.URI || got.MimeType != want.MimeType || got.Text != want.Text ||
-			!bytes.Equal(got.Blob, want.Blob) {
-			t.Errorf("%s: %+v, want %+v", uri, got, want)
-		}
+		got := read.Contents[0]
+		must.CheckThat(t, got.URI == want.URI && got.MimeType == want.MimeType && got.Text == want.Text &&
+			bytes.Equal(got.Blob, want.Blob), "%s: %+v, want %+v", uri, got, want)
 	}
 	_, err := p.ReadResource(t.Context(), "test://missing")
 	if p.Server().Info.Name == "interop-v1-server" {
 		// This server answers -32602, but 2025-11-25, server/resources, Error Handling, requires -32002. The second
 		// generation also answers -32602, with the URI in the data, by which the client recognizes the error.
 		var reported *jsonrpc.Error
-		if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("a missing resource: %v", err)
-		}
+		must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidParams,
+			"a missing resource: %v", err)
 	} else if !errors.Is(err, call.ErrResourceNotFound) {
 		t.Errorf("a missing resource: %v", err)
 	}
 
 	prompt, err := p.GetPrompt(t.Context(), "greet", map[string]string{"name": "Ada", "mood": "calm"})
-	if err != nil || len(prompt.Messages) != 3 {
-		t.Fatalf("prompt: %+v, %v", prompt, err)
-	}
+	must.That(t, err == nil && len(prompt.Messages) == 3, "prompt: %+v, %v", prompt, err)
 	if text, ok := prompt.Messages[0].Content.(*mcp.TextContent); !ok || text.Text != "Greet Ada, calm." {
 		t.Errorf("prompt: %+v", prompt.Messages[0].Content)
 	}
@@ -186,39 +176,28 @@ type dataObservation struct {
 
 func (o dataObservation) check(t *testing.T, revision string) {
 	t.Helper()
-	if o.Error != nil {
-		t.Fatalf("data: %+v", o.Error)
-	}
-	if len(o.Resources) < 3 || o.Pages != 2 {
-		t.Errorf("%d pages with the resources %+v, want 2 pages", o.Pages, o.Resources)
-	}
-	if len(o.Templates) != 1 || o.Templates[0].URITemplate != "test://books/{isbn}" {
-		t.Errorf("templates: %+v", o.Templates)
-	}
+	must.That(t, o.Error == nil, "data: %+v", o.Error)
+	must.CheckThat(t, len(o.Resources) >= 3 && o.Pages == 2,
+		"%d pages with the resources %+v, want 2 pages", o.Pages, o.Resources)
+	must.CheckThat(t, len(o.Templates) == 1 && o.Templates[0].URITemplate == "test://books/{isbn}",
+		"templates: %+v", o.Templates)
 	for name, want := range map[string][4]string{
 		"text": {"test://text", "text/plain", "Grüße", ""},
 		"blob": {"test://blob", "application/octet-stream", "", "AAH+/w=="},
 		"book": {"test://books/9780", "text/plain", "book 9780", ""},
 	} {
 		got := o.Read[name]
-		if len(got.Contents) != 1 || [4]string{got.Contents[0].URI, got.Contents[0].MimeType, got.Contents[0].Text,
-			got.Contents[0].Blob} != want {
-			t.Errorf("%s reads %+v, want %v", name, got, want)
-		}
+		must.CheckThat(t, len(got.Contents) == 1 &&
+			[4]string{got.Contents[0].URI, got.Contents[0].MimeType, got.Contents[0].Text,
+				got.Contents[0].Blob} == want, "%s reads %+v, want %v", name, got, want)
 	}
-	if o.Read["missing"].Error == nil {
-		t.Errorf("a missing resource: %+v", o.Read["missing"])
-	}
-	if len(o.Prompts) != 1 || len(o.Prompts[0].Arguments) != 2 || !o.Prompts[0].Arguments[0].Required {
-		t.Errorf("prompts: %+v", o.Prompts)
-	}
-	if m := o.Greet.Messages; len(m) != 3 || m[0].Content.Text != "Greet Ada, calm." ||
-		m[1].Content.Data != "iVBORw==" || m[2].Content.Resource.Text != "Grüße" {
-		t.Errorf("prompt: %+v", m)
-	}
-	if o.Incomplete.Error == nil {
-		t.Error("prompt without its arguments: no error")
-	}
+	must.CheckThat(t, o.Read["missing"].Error != nil, "a missing resource: %+v", o.Read["missing"])
+	must.CheckThat(t, len(o.Prompts) == 1 && len(o.Prompts[0].Arguments) == 2 && o.Prompts[0].Arguments[0].Required,
+		"prompts: %+v", o.Prompts)
+	m := o.Greet.Messages
+	must.CheckThat(t, len(m) == 3 && m[0].Content.Text == "Greet Ada, calm." && m[1].Content.Data == "iVBORw==" &&
+		m[2].Content.Resource.Text == "Grüße", "prompt: %+v", m)
+	must.CheckThat(t, o.Incomplete.Error != nil, "prompt without its arguments: no error")
 	want := map[string][]string{
 		"mood":      {"calm", "cheerful", "curious"},
 		"moodOfAda": {"curious Ada"},
@@ -232,9 +211,8 @@ func (o dataObservation) check(t *testing.T, revision string) {
 		return
 	}
 	for name, want := range want {
-		if got := o.Completions[name].Completion.Values; !slices.Equal(got, want) {
-			t.Errorf("completions of %s: %v, want %v", name, got, want)
-		}
+		got := o.Completions[name].Completion.Values
+		must.CheckThat(t, slices.Equal(got, want), "completions of %s: %v, want %v", name, got, want)
 	}
 }
 
@@ -283,15 +261,11 @@ func offerTools(s *server.Server) {
 func useTools(t *testing.T, p *peer) {
 	tools := map[string]bool{}
 	for tool, err := range p.Tools(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		tools[tool.Name] = true
 	}
 	for _, name := range []string{"echo", "add", "count", "fail", "region"} {
-		if !tools[name] {
-			t.Errorf("tool %q is not listed", name)
-		}
+		must.CheckThat(t, tools[name], "tool %q is not listed", name)
 	}
 	if text, err := client.CallTool[string](t.Context(), p.Client, "echo",
 		map[string]any{"text": "héllo"}); err != nil || text != "héllo" {
@@ -300,15 +274,12 @@ func useTools(t *testing.T, p *peer) {
 	added, err := client.CallTool[struct {
 		Sum float64 `json:"sum"`
 	}](t.Context(), p.Client, "add", map[string]any{"a": 2, "b": 40})
-	if err != nil || added.Sum != 42 {
-		t.Errorf("add: %v, %v", added, err)
-	}
+	must.CheckThat(t, err == nil && added.Sum == 42, "add: %v, %v", added, err)
 	var steps []float64
 	text, err := client.CallTool[string](t.Context(), p.Client, "count", map[string]any{"to": 5},
 		client.WithProgress(func(done, _ float64, _ string) { steps = append(steps, done) }))
-	if err != nil || text != "counted to 5" || !slices.Equal(steps, []float64{1, 2, 3, 4, 5}) {
-		t.Errorf("count: %q, %v, progress %v", text, err, steps)
-	}
+	must.CheckThat(t, err == nil && text == "counted to 5" && slices.Equal(steps, []float64{1, 2, 3, 4, 5}),
+		"count: %q, %v, progress %v", text, err, steps)
 	var failed *client.ToolError
 	if _, err := client.CallTool[string](t.Context(), p.Client, "fail", nil); !errors.As(err, &failed) {
 		t.Errorf("fail: %v", err)
@@ -316,9 +287,7 @@ func useTools(t *testing.T, p *peer) {
 	if _, err := client.CallTool[string](t.Context(), p.Client, "no_such_tool", nil); err == nil {
 		t.Error("call of an unknown tool: no error")
 	}
-	if err := p.Ping(t.Context()); err != nil {
-		t.Errorf("ping: %v", err)
-	}
+	must.Check(t, p.Ping(t.Context()), "ping")
 	region := "none"
 	if p.Revision() >= mcp.V20260728 && p.transport == "http" {
 		region = "eu-north" // 2026-07-28, basic/transports/streamable-http, Custom Headers from Tool Parameters

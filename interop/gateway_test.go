@@ -27,6 +27,7 @@ import (
 	"github.com/parley-mcp/parley/auth/oauth/tokenstore"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/logintest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -35,12 +36,8 @@ import (
 func TestGatewayPresentsServersOfManyOrigins(t *testing.T) {
 	parley := buildProgram(t, "../cmd/parley", "")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "note.txt"), []byte("Grüße"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "note.txt"), []byte("Grüße"), 0o600))
 	command := func(line []string, env ...string) map[string]any {
 		return map[string]any{"command": "env", "args": append(env, line...)}
 	}
@@ -56,13 +53,9 @@ func TestGatewayPresentsServersOfManyOrigins(t *testing.T) {
 		"mcpgo": command([]string{buildProgram(t, "./mcpgo", "gopeers")}),
 	}
 	config, err := json.Marshal(map[string]any{"mcpServers": servers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	file := filepath.Join(dir, "mcp.json")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, config, 0o600))
 	url := startParley(t, parley, "up", "--config", file)
 	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		t.Run(string(revision), func(t *testing.T) {
@@ -83,9 +76,8 @@ func TestGatewayPresentsServersOfManyOrigins(t *testing.T) {
 				"mcpgo__echo":                   {map[string]any{"text": "héllo"}, "héllo"},
 			} {
 				result, err := c.CallTool(t.Context(), tool, call.arguments)
-				if err != nil || result.IsError || !strings.Contains(textOf(result.Content), call.want) {
-					t.Errorf("%s: %+v, %v, want a text with %q", tool, result, err, call.want)
-				}
+				must.CheckThat(t, err == nil && !result.IsError && strings.Contains(textOf(result.Content), call.want),
+					"%s: %+v, %v, want a text with %q", tool, result, err, call.want)
 			}
 		})
 	}
@@ -99,9 +91,8 @@ func buildProgram(t *testing.T, pkg, module string) (file string) {
 	if module != "" {
 		cmd.Dir, cmd.Env = module, append(os.Environ(), "GOWORK=off")
 	}
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, output)
-	}
+	output, err := cmd.CombinedOutput()
+	must.That(t, err == nil, "build %s: %v\n%s", pkg, err, output)
 	return file
 }
 
@@ -111,12 +102,8 @@ func startParley(t *testing.T, program string, args ...string) (url string) {
 	cmd := exec.Command(program, append(args, "--addr", "127.0.0.1:0")...)
 	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	printed := make(chan string, 1)
 	var output strings.Builder
 	drained := make(chan struct{})
@@ -162,9 +149,7 @@ func awaitToolsOf(t *testing.T, c *client.Client, servers map[string]any) {
 			missing[name] = true
 		}
 		for tool, err := range c.Tools(ctx, client.WithRefresh()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			server, _, _ := strings.Cut(tool.Name, "__")
 			delete(missing, server)
 		}
@@ -211,30 +196,22 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 			}
 			run(t, node(t, peer[0], slices.Concat([]string{"--browser", newBrowser(t)}, peer[1:],
 				[]string{"http", resource})...), &seen)
-			if seen.Rejected.Error == nil || seen.Insufficient.Error == nil {
-				t.Errorf("without a token: %+v, without the scope: %+v", seen.Rejected, seen.Insufficient)
-			}
+			must.CheckThat(t, seen.Rejected.Error != nil && seen.Insufficient.Error != nil,
+				"without a token: %+v, without the scope: %+v", seen.Rejected, seen.Insufficient)
 			for what, got := range map[string]callObservation{"ada": seen.Whoami, "secret text": seen.Secret,
 				"ada ": seen.Refreshed} {
-				if got.text() != strings.TrimSpace(what) {
-					t.Errorf("%+v, want %s", got, what)
-				}
+				must.CheckThat(t, got.text() == strings.TrimSpace(what), "%+v, want %s", got, what)
 			}
-			if len(seen.Opened) != 2 || seen.Saved != 3 {
-				t.Fatalf("opened %v and got %d tokens, want 2 and 3", seen.Opened, seen.Saved)
-			}
+			must.That(t, len(seen.Opened) == 2 && seen.Saved == 3,
+				"opened %v and got %d tokens, want 2 and 3", seen.Opened, seen.Saved)
 			for i, scopes := range []string{"mcp", "files:write mcp"} {
 				page, err := url.Parse(seen.Opened[i])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				q := page.Query()
 				asked := strings.Fields(q.Get("scope"))
 				slices.Sort(asked)
-				if q.Get("code_challenge_method") != "S256" || q.Get("resource") != resource ||
-					strings.Join(asked, " ") != scopes {
-					t.Errorf("login %d requests %v, want the scopes %s", i+1, q, scopes)
-				}
+				must.CheckThat(t, q.Get("code_challenge_method") == "S256" && q.Get("resource") == resource &&
+					strings.Join(asked, " ") == scopes, "login %d requests %v, want the scopes %s", i+1, q, scopes)
 			}
 		})
 	}
@@ -279,9 +256,8 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			}
 			call := func(c *client.Client, tool, want string) {
 				t.Helper()
-				if text, err := client.CallTool[string](t.Context(), c, tool, nil); err != nil || text != want {
-					t.Errorf("%s: %q, %v, want %s", tool, text, err, want)
-				}
+				text, err := client.CallTool[string](t.Context(), c, tool, nil)
+				must.CheckThat(t, err == nil && text == want, "%s: %q, %v, want %s", tool, text, err, want)
 			}
 			call(c, "whoami", "ada")
 			call(c, "secret", "secret text")
@@ -289,15 +265,12 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 			// A restarted program without a user refreshes the rejected token.
 			unattended := &oauth.Client{Store: tokens, Logger: slog.New(slog.DiscardHandler)}
 			call(dial(t, &client.Dialer{Auth: unattended}, client.URL(resource)), "secret", "secret text")
-			if len(opened) != 2 {
-				t.Fatalf("%d logins, want 2: %v", len(opened), opened)
-			}
+			must.That(t, len(opened) == 2, "%d logins, want 2: %v", len(opened), opened)
 			for i, scopes := range []string{"mcp", "files:write mcp"} {
 				asked := strings.Fields(opened[i].Get("scope"))
 				slices.Sort(asked)
-				if opened[i].Get("resource") != resource || strings.Join(asked, " ") != scopes {
-					t.Errorf("login %d requests %v, want the scopes %s", i+1, opened[i], scopes)
-				}
+				must.CheckThat(t, opened[i].Get("resource") == resource && strings.Join(asked, " ") == scopes,
+					"login %d requests %v, want the scopes %s", i+1, opened[i], scopes)
 			}
 		})
 	}
@@ -306,9 +279,7 @@ func TestOurClientLogsInToTheirServers(t *testing.T) {
 func newIssuer(t *testing.T) *devissuer.Issuer {
 	t.Helper()
 	issuer, err := devissuer.Start(devissuer.Config{Users: []string{"ada"}, Scopes: []string{"mcp", "files:write"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = issuer.Close() })
 	return issuer
 }

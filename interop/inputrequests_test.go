@@ -16,6 +16,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -216,18 +217,15 @@ func (p *peer) setHandlers(d *client.Dialer) {
 func useInputRequests(t *testing.T, p *peer) {
 	ask := func(tool string, arguments any, want string) {
 		t.Helper()
-		if text, err := client.CallTool[string](t.Context(), p.Client, tool, arguments); err != nil || text != want {
-			t.Errorf("%s: %q, %v, want %q", tool, text, err, want)
-		}
+		text, err := client.CallTool[string](t.Context(), p.Client, tool, arguments)
+		must.CheckThat(t, err == nil && text == want, "%s: %q, %v, want %q", tool, text, err, want)
 	}
 	filled, err := client.CallTool[map[string]any](t.Context(), p.Client, "form", nil)
 	want := map[string]any{
 		"name": "Grace", "age": 36., "score": 9.5, "member": true, "colour": "green", "size": "l",
 		"days": []any{"mon", "wed"},
 	}
-	if err != nil || fmt.Sprint(filled) != fmt.Sprint(want) {
-		t.Errorf("form: %v, %v, want %v", filled, err, want)
-	}
+	must.CheckThat(t, err == nil && fmt.Sprint(filled) == fmt.Sprint(want), "form: %v, %v, want %v", filled, err, want)
 	ask("form", map[string]string{"message": "Decline"}, "decline")
 	ask("form", map[string]string{"message": "Cancel"}, "cancel")
 	ask("twice", nil, "alpha beta")
@@ -236,17 +234,13 @@ func useInputRequests(t *testing.T, p *peer) {
 	ask("roots", nil, "work file:///work\nnotes file:///notes")
 	ask("everything", nil, "alpha, hello, 2 roots")
 	ask("pay", nil, "accept")
-	if url := await(t, p.opened); url != "https://pay.example/1" {
-		t.Errorf("opened %s", url)
-	}
+	url := await(t, p.opened)
+	must.CheckThat(t, url == "https://pay.example/1", "opened %s", url)
 	if p.Revision() < mcp.V20260728 { // modern servers send no requests, and have no error -32042
 		ask("pay_first", nil, "thank you")
-		if url := await(t, p.opened); url != "https://pay.example/2" {
-			t.Errorf("opened %s", url)
-		}
-		if _, err := p.CallTool(t.Context(), "timeout", nil); err != nil {
-			t.Error(err)
-		}
+		url := await(t, p.opened)
+		must.CheckThat(t, url == "https://pay.example/2", "opened %s", url)
+		must.Check(t, must.Err(p.CallTool(t.Context(), "timeout", nil)))
 		await(t, p.cancelled)
 	}
 }
@@ -267,14 +261,10 @@ type inputRequestsObservation struct {
 
 func (o inputRequestsObservation) check(t *testing.T, revision string) {
 	t.Helper()
-	if o.Error != nil {
-		t.Fatalf("input requests: %+v", o.Error)
-	}
+	must.That(t, o.Error == nil, "input requests: %+v", o.Error)
 	expect := func(tool string, got callObservation, want string) {
 		t.Helper()
-		if got.Error != nil || got.IsError || got.text() != want {
-			t.Errorf("%s: %+v, want %q", tool, got, want)
-		}
+		must.CheckThat(t, got.Error == nil && !got.IsError && got.text() == want, "%s: %+v, want %q", tool, got, want)
 	}
 	expect("think", o.Think, "parrot: hello")
 	expect("roots", o.Roots, "work file:///work\nnotes file:///notes")
@@ -286,16 +276,13 @@ func (o inputRequestsObservation) check(t *testing.T, revision string) {
 		"name": "Grace", "age": 36., "score": 9.5, "member": true, "colour": "green", "size": "l",
 		"days": []any{"mon", "wed"},
 	}
-	if err := json.Unmarshal([]byte(o.Form.text()), &filled); err != nil || fmt.Sprint(filled) != fmt.Sprint(want) {
-		t.Errorf("form: %+v, want %v", o.Form, want)
-	}
+	err := json.Unmarshal([]byte(o.Form.text()), &filled)
+	must.CheckThat(t, err == nil && fmt.Sprint(filled) == fmt.Sprint(want), "form: %+v, want %v", o.Form, want)
 	expect("a declined form", o.Declined, "decline")
 	expect("a dismissed form", o.Dismissed, "cancel")
 	expect("twice", o.Twice, "alpha beta")
 	expect("research", o.Research, "Oslo: rain")
-	if o.Pay.Error != nil || o.Pay.IsError {
-		t.Errorf("pay: %+v", o.Pay)
-	}
+	must.CheckThat(t, o.Pay.Error == nil && !o.Pay.IsError, "pay: %+v", o.Pay)
 	expect("everything", o.Everything, "alpha, hello, 2 roots")
 	if !slices.ContainsFunc(o.Asked.Opened,
 		func(v struct{ URL, ElicitationID string }) bool { return v.URL == "https://pay.example/1" }) {
@@ -309,12 +296,9 @@ func (o inputRequestsObservation) check(t *testing.T, revision string) {
 		known = append(known, opened.ElicitationID)
 	}
 	unknown := slices.ContainsFunc(o.Asked.Completed, func(id string) bool { return !slices.Contains(known, id) })
-	if len(o.Required) != 1 || !slices.Contains(o.Asked.Completed, o.Required[0]) || unknown {
-		t.Errorf("a call with a required URL elicitation: %+v; known elicitations %v, completed %v", o.PayFirst, known,
-			o.Asked.Completed)
-	}
+	must.CheckThat(t, len(o.Required) == 1 && slices.Contains(o.Asked.Completed, o.Required[0]) && !unknown,
+		"a call with a required URL elicitation: %+v; known elicitations %v, completed %v", o.PayFirst, known,
+		o.Asked.Completed)
 	expect("a call after the URL elicitation", o.Paid, "thank you")
-	if !o.Asked.Cancelled {
-		t.Error("a cancelled input request continued")
-	}
+	must.CheckThat(t, o.Asked.Cancelled, "a cancelled input request continued")
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -56,9 +57,7 @@ func newServer() *server.Server {
 
 func TestTheirClientsUseOurServer(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, tt := range []struct {
 		name      string
 		client    []string
@@ -90,12 +89,10 @@ func TestTheirClientsUseOurServer(t *testing.T) {
 			}
 			seen := observe(t, node(t, tt.client[0], slices.Concat(tt.client[1:], where)...))
 			seen.check(t, tt.revision)
-			if seen.Server.Name != "interop-parley" {
-				t.Errorf("server name %q, want interop-parley", seen.Server.Name)
-			}
-			if call := seen.Calls["region"]; call.text() != "eu-north" {
-				t.Errorf("a call with a mirrored parameter: %+v", call)
-			}
+			must.CheckThat(t, seen.Server.Name == "interop-parley",
+				"server name %q, want interop-parley", seen.Server.Name)
+			call := seen.Calls["region"]
+			must.CheckEqual(t, call.text(), "eu-north", "a call with a mirrored parameter", call)
 			if call := seen.Calls["badArguments"]; !call.IsError || !strings.Contains(call.text(), "a") {
 				t.Errorf("invalid arguments: %+v, want a tool error that names them", call)
 			}
@@ -226,17 +223,12 @@ func dial(t *testing.T, d *client.Dialer, target client.Target) *client.Client {
 	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
 	defer cancel()
 	c, err := d.Dial(ctx, target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		began := time.Now()
-		if err := c.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("close took %v", took)
-		}
+		must.Check(t, c.Close(), "close")
+		took := time.Since(began)
+		must.CheckThat(t, took <= 20*time.Second, "close took %v", took)
 	})
 	return c
 }
@@ -298,18 +290,12 @@ func (c callObservation) text() string {
 func node(t *testing.T, peer string, args ...string) []string {
 	t.Helper()
 	for _, tool := range []string{"../.tools/conformance/node_modules/.bin/node", "npm/node_modules/zod"} {
-		if _, err := os.Stat(tool); err != nil {
-			t.Fatalf("cannot find the interop peers: %v; run scripts/tools", err)
-		}
+		must.Do(t, must.Err(os.Stat(tool)), "cannot find the interop peers", "run scripts/tools")
 	}
 	program, err := filepath.Abs("../.tools/conformance/node_modules/.bin/node")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	script, err := filepath.Abs(filepath.Join("npm", peer))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return append([]string{program, script}, args...)
 }
 
@@ -350,12 +336,8 @@ func listen(t *testing.T, command []string) (url string) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	timeout := time.AfterFunc(peerTimeout, func() { _ = cmd.Process.Kill() })
 	defer timeout.Stop()
 	t.Cleanup(func() {
@@ -377,16 +359,12 @@ func listen(t *testing.T, command []string) (url string) {
 // and for invalid arguments differ between servers; the caller checks them.
 func (o observation) check(t *testing.T, revision string) {
 	t.Helper()
-	if o.Revision != revision {
-		t.Errorf("revision %q, want %q", o.Revision, revision)
-	}
-	if o.Server.Name == "" || o.Server.Version == "" {
-		t.Errorf("server info %+v, want a name and a version", o.Server)
-	}
+	must.CheckThat(t, o.Revision == revision, "revision %q, want %q", o.Revision, revision)
+	must.CheckThat(t, o.Server.Name != "" && o.Server.Version != "",
+		"server info %+v, want a name and a version", o.Server)
 	for _, tool := range []string{"echo", "add", "count", "fail"} {
-		if _, ok := o.Tools[tool]; !ok {
-			t.Errorf("tool %q is not listed", tool)
-		}
+		_, ok := o.Tools[tool]
+		must.CheckThat(t, ok, "tool %q is not listed", tool)
 	}
 	for name, want := range map[string]string{"echo": "héllo", "count": "counted to 5"} {
 		if call := o.Calls[name]; call.Error != nil || call.IsError || call.text() != want {
@@ -399,24 +377,18 @@ func (o observation) check(t *testing.T, revision string) {
 	if revision < "2025-06-18" { // earlier revisions have no structured content
 		data = []byte(call.text())
 	}
-	if call.Error != nil || call.IsError || json.Unmarshal(data, &added) != nil || added.Sum != 42 {
-		t.Errorf("add: %+v, want the sum 42 as data", call)
-	}
+	must.CheckThat(t, call.Error == nil && !call.IsError && json.Unmarshal(data, &added) == nil && added.Sum == 42,
+		"add: %+v, want the sum 42 as data", call)
 	if call := o.Calls["fail"]; call.Error != nil || !call.IsError || call.text() == "" {
 		t.Errorf("fail: %+v, want a tool error with a text", call)
 	}
 	for _, name := range []string{"badArguments", "unknownTool"} {
-		if call := o.Calls[name]; call.Error == nil && !call.IsError {
-			t.Errorf("%s: %+v, want an error", name, call)
-		}
+		call := o.Calls[name]
+		must.CheckThat(t, call.Error != nil || call.IsError, "%s: %+v, want an error", name, call)
 	}
-	if len(o.Progress) != 5 {
-		t.Fatalf("%d progress notifications, want 5: %+v", len(o.Progress), o.Progress)
-	}
+	must.That(t, len(o.Progress) == 5, "%d progress notifications, want 5: %+v", len(o.Progress), o.Progress)
 	for i, step := range o.Progress {
-		if step.Progress != float64(i+1) || step.Total != 5 {
-			t.Errorf("progress notification %d is %+v", i, step)
-		}
+		must.CheckThat(t, step.Progress == float64(i+1) && step.Total == 5, "progress notification %d is %+v", i, step)
 	}
 	o.Data.check(t, revision)
 	o.Cache.check(t, revision)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/freeaddr"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -24,9 +25,7 @@ import (
 func published(t *testing.T, name string, args ...string) []string {
 	t.Helper()
 	script, err := filepath.Abs(filepath.Join("npm/node_modules/@modelcontextprotocol", name, "dist/index.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := os.Stat(script); err != nil {
 		t.Fatalf("cannot find %s: %v; run scripts/tools", name, err)
 	}
@@ -35,23 +34,15 @@ func published(t *testing.T, name string, args ...string) []string {
 
 func TestServerFilesystemReadsFile(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const want = "the text of a file, with ünïcode\n"
 	path := filepath.Join(dir, "note.txt")
-	if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(want), 0o600))
 	command := published(t, "server-filesystem", dir)
 	c := dial(t, &client.Dialer{}, client.Command(command[0], command[1:]...))
 	result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": path})
-	if err != nil || result.IsError || len(result.Content) == 0 {
-		t.Fatalf("%+v, %v", result, err)
-	}
-	if text := result.Content[0].(*mcp.TextContent).Text; text != want {
-		t.Errorf("got %q, want %q", text, want)
-	}
+	must.That(t, err == nil && !result.IsError && len(result.Content) != 0, "%+v, %v", result, err)
+	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, want)
 	if result, err := c.CallTool(t.Context(), "read_text_file", map[string]any{"path": "/etc/hostname"}); err == nil &&
 		!result.IsError {
 		t.Error("read a file outside the directory")
@@ -87,22 +78,14 @@ func everything(t *testing.T, transport string) client.Target {
 		return client.Command(command[0], command[1:]...)
 	}
 	addr, err := freeaddr.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "PORT="+port)
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	ready := make(chan struct{})
 	drained := make(chan struct{})
 	go func() {
@@ -125,28 +108,21 @@ func everything(t *testing.T, transport string) client.Target {
 
 func useEverythingTools(t *testing.T, p *peer) {
 	for _, err := range p.Tools(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	reports := 0
 	result, err := p.CallTool(t.Context(), "trigger-long-running-operation",
 		map[string]any{"duration": 0.2, "steps": 4},
 		client.WithProgress(func(float64, float64, string) { reports++ }))
-	if err != nil || result.IsError || reports != 4 {
-		t.Errorf("%+v, %v, %d reports", result, err, reports)
-	}
+	must.CheckThat(t, err == nil && !result.IsError && reports == 4, "%+v, %v, %d reports", result, err, reports)
 	text, err := client.CallTool[string](t.Context(), p.Client, "get-sum", map[string]any{"a": 2, "b": 40})
-	if err != nil || !strings.Contains(text, "42") {
-		t.Errorf("get-sum: %q, %v", text, err)
-	}
+	must.CheckThat(t, err == nil && strings.Contains(text, "42"), "get-sum: %q, %v", text, err)
 	weather, err := client.CallTool[struct {
 		Temperature float64 `json:"temperature"`
 		Conditions  string  `json:"conditions"`
 	}](t.Context(), p.Client, "get-structured-content", map[string]any{"location": "Chicago"})
-	if err != nil || weather.Temperature != 36 || weather.Conditions == "" {
-		t.Errorf("get-structured-content: %+v, %v", weather, err)
-	}
+	must.CheckThat(t, err == nil && weather.Temperature == 36 && weather.Conditions != "",
+		"get-structured-content: %+v, %v", weather, err)
 	for _, tt := range []struct {
 		tool      string
 		arguments map[string]any
@@ -169,37 +145,27 @@ func useEverythingTools(t *testing.T, p *peer) {
 func useEverythingData(t *testing.T, p *peer) {
 	listed := 0
 	for resource, err := range p.Resources(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if read, err := p.ReadResource(t.Context(), resource.URI); err != nil || len(read.Contents) != 1 ||
 			read.Contents[0].Text == "" {
 			t.Errorf("%s: %+v, %v", resource.URI, read, err)
 		}
 		listed++
 	}
-	if listed == 0 {
-		t.Error("no resources")
-	}
+	must.CheckThat(t, listed != 0, "no resources")
 	var templates []string
 	for template, err := range p.ResourceTemplates(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		templates = append(templates, template.URITemplate)
 	}
 	const blobs = "demo://resource/dynamic/blob/{resourceId}"
-	if !slices.Contains(templates, blobs) {
-		t.Errorf("templates: %v", templates)
-	}
+	must.CheckThat(t, slices.Contains(templates, blobs), "templates: %v", templates)
 	blob, err := p.ReadResource(t.Context(), "demo://resource/dynamic/blob/7")
-	if err != nil || !strings.HasPrefix(string(blob.Contents[0].Blob), "Resource 7") {
-		t.Errorf("a blob: %+v, %v", blob, err)
-	}
+	must.CheckThat(t, err == nil && strings.HasPrefix(string(blob.Contents[0].Blob), "Resource 7"),
+		"a blob: %+v, %v", blob, err)
 	prompt, err := p.GetPrompt(t.Context(), "args-prompt", map[string]string{"city": "Oslo"})
-	if err != nil || prompt.Messages[0].Content.(*mcp.TextContent).Text != "What's weather in Oslo?" {
-		t.Errorf("args-prompt: %+v, %v", prompt, err)
-	}
+	must.CheckThat(t, err == nil && prompt.Messages[0].Content.(*mcp.TextContent).Text == "What's weather in Oslo?",
+		"args-prompt: %+v, %v", prompt, err)
 	prompt, err = p.GetPrompt(t.Context(), "resource-prompt",
 		map[string]string{"resourceType": "Text", "resourceId": "1"})
 	if err != nil || !slices.ContainsFunc(prompt.Messages,
@@ -211,23 +177,18 @@ func useEverythingData(t *testing.T, p *peer) {
 		Argument: mcp.CompleteArgument{Name: "name", Value: ""},
 		Context:  &mcp.CompleteContext{Arguments: map[string]string{"department": "Sales"}},
 	})
-	if err != nil || !slices.Equal(members.Values, []string{"David", "Eve", "Frank"}) {
-		t.Errorf("completions of a name: %+v, %v", members, err)
-	}
+	must.CheckThat(t, err == nil && slices.Equal(members.Values, []string{"David", "Eve", "Frank"}),
+		"completions of a name: %+v, %v", members, err)
 	ids, err := p.Complete(t.Context(), mcp.CompleteParams{
 		Ref:      mcp.CompleteReference{Type: mcp.RefResource, URI: blobs},
 		Argument: mcp.CompleteArgument{Name: "resourceId", Value: "7"},
 	})
-	if err != nil || !slices.Equal(ids.Values, []string{"7"}) {
-		t.Errorf("completions of an id: %+v, %v", ids, err)
-	}
+	must.CheckThat(t, err == nil && slices.Equal(ids.Values, []string{"7"}), "completions of an id: %+v, %v", ids, err)
 }
 
 // useEverythingUpdates subscribes to a resource and receives log messages. Each toggle sends one message at once.
 func useEverythingUpdates(t *testing.T, p *peer) {
-	if err := p.SetLogLevel(t.Context(), mcp.LevelDebug); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.SetLogLevel(t.Context(), mcp.LevelDebug))
 	const uri = "demo://resource/dynamic/text/1"
 	ctx, cancel := context.WithCancel(t.Context())
 	changes := make(chan client.Change, 16)
@@ -242,9 +203,8 @@ func useEverythingUpdates(t *testing.T, p *peer) {
 		}
 		watched <- nil
 	}()
-	if change := await(t, changes); !change.Resync {
-		t.Errorf("first change: %+v, want Resync", change)
-	}
+	change := await(t, changes)
+	must.CheckThat(t, change.Resync, "first change: %+v, want Resync", change)
 	awaitLog := func(text string) {
 		t.Helper()
 		for !strings.Contains(string(await(t, p.logged).Data), text) { // skip other messages
@@ -252,9 +212,7 @@ func useEverythingUpdates(t *testing.T, p *peer) {
 	}
 	awaitLog("Subscribe Resource request for URI: " + uri)
 	toggle := func(tool string) {
-		if _, err := p.CallTool(t.Context(), tool, nil); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, must.Err(p.CallTool(t.Context(), tool, nil)))
 	}
 	toggle("toggle-subscriber-updates")
 	if change, want := await(t, changes), (client.Change{Kind: client.ResourceUpdated, URI: uri}); change != want {
@@ -265,9 +223,8 @@ func useEverythingUpdates(t *testing.T, p *peer) {
 	awaitLog("message")
 	toggle("toggle-simulated-logging")
 	cancel()
-	if err := await(t, watched); err != nil {
-		t.Errorf("Watch ended with %v", err)
-	}
+	err := await(t, watched)
+	must.CheckThat(t, err == nil, "Watch ended with %v", err)
 }
 
 const everythingForm = "Please provide inputs for the following fields:"
@@ -281,18 +238,16 @@ func useEverythingInputRequests(t *testing.T, p *peer) {
 			return
 		}
 		for _, want := range want {
-			if text := textOf(result.Content); !strings.Contains(text, want) {
-				t.Errorf("%s: %q, want %q in it", tool, text, want)
-			}
+			text := textOf(result.Content)
+			must.CheckThat(t, strings.Contains(text, want), "%s: %q, want %q in it", tool, text, want)
 		}
 	}
 	ask("trigger-elicitation-request", nil, "Name: Grace", "Favorite Integer: 42", `"titledMultipleSelectEnum"`)
 	ask("trigger-sampling-request", map[string]any{"prompt": "Say hello"}, `"parrot"`, `"hello"`)
 	ask("get-roots-list", nil, "file:///work", "file:///notes")
 	ask("trigger-url-elicitation", map[string]any{"url": "https://pay.example/3"}, "completed")
-	if url := await(t, p.opened); url != "https://pay.example/3" {
-		t.Errorf("opened %s", url)
-	}
+	url := await(t, p.opened)
+	must.CheckThat(t, url == "https://pay.example/3", "opened %s", url)
 	// The server rejects the call until the URL elicitation is complete, which it does not report. The client repeats
 	// the call (2025-11-25, client/elicitation, URL Elicitation Required Error); ours does so after
 	// Timeouts.URLElicitation.
@@ -304,11 +259,9 @@ func useEverythingInputRequests(t *testing.T, p *peer) {
 			map[string]any{"url": "https://pay.example/4", "errorPath": true})
 		ended <- err
 	}()
-	if url := await(t, p.opened); url != "https://modelcontextprotocol.io" {
-		t.Errorf("opened %s", url)
-	}
+	url = await(t, p.opened)
+	must.CheckThat(t, url == "https://modelcontextprotocol.io", "opened %s", url)
 	cancel()
-	if err := await(t, ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("a call that waits for a URL elicitation: %v", err)
-	}
+	err := await(t, ended)
+	must.CheckThat(t, errors.Is(err, context.Canceled), "a call that waits for a URL elicitation: %v", err)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -28,9 +29,7 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address, err := url.Parse(listen(t, node(t, peer[0], append(slices.Clone(peer[1:]), "http", "0")...)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			w := newProxy(t, address.Host)
 			address.Host = w.address()
 			c := dial(t, &client.Dialer{Revision: mcp.V20251125}, client.URL(address.String()))
@@ -42,9 +41,7 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 				{"waiting", func() {
 					w.disconnect()
 					go func() {
-						if _, err := c.CallTool(t.Context(), "release", nil); err != nil {
-							t.Errorf("release: %v", err)
-						}
+						must.Check(t, must.Err(c.CallTool(t.Context(), "release", nil)), "release")
 					}()
 				}},
 				{"polled", func() {}},
@@ -56,9 +53,8 @@ func TestOurClientResumesTheirStreams(t *testing.T) {
 							tt.then()
 						}
 					}))
-				if err != nil || text != "complete" || !slices.Equal(steps, []float64{1, 2}) {
-					t.Errorf("%s: %q, %v, progress %v", tt.tool, text, err, steps)
-				}
+				must.CheckThat(t, err == nil && text == "complete" && slices.Equal(steps, []float64{1, 2}),
+					"%s: %q, %v, progress %v", tt.tool, text, err, steps)
 			}
 		})
 	}
@@ -122,13 +118,9 @@ func TestTheirClientsResumeOurStreams(t *testing.T) {
 				[]string{"http", "http://" + w.address() + "/mcp"})...), &seen)
 			for call, got := range map[string]callObservation{"disconnected": seen.Disconnected,
 				"resumed": seen.Resumed} {
-				if got.Error != nil || got.text() != "complete" {
-					t.Errorf("%s: %+v", call, got)
-				}
+				must.CheckThat(t, got.Error == nil && got.text() == "complete", "%s: %+v", call, got)
 			}
-			if !slices.Equal(seen.Steps, []float64{1, 2}) {
-				t.Errorf("steps %v, want 1 and 2", seen.Steps)
-			}
+			must.CheckThat(t, slices.Equal(seen.Steps, []float64{1, 2}), "steps %v, want 1 and 2", seen.Steps)
 		})
 	}
 }
@@ -145,9 +137,7 @@ type proxy struct {
 func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w := &proxy{listener: listener, to: to}
 	w.wg.Go(w.serve)
 	t.Cleanup(func() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -34,10 +35,9 @@ func TestMovedServersDoTheSame(t *testing.T) {
 				}
 				url := serveTickets(t, program, args)
 				var rejected *call.StatusError
-				if _, err := client.Dial(t.Context(), client.URL(url)); !errors.As(err, &rejected) ||
-					rejected.Status != http.StatusUnauthorized {
-					t.Errorf("without a key: %v", err)
-				}
+				_, err := client.Dial(t.Context(), client.URL(url))
+				must.CheckThat(t, errors.As(err, &rejected) && rejected.Status == http.StatusUnauthorized,
+					"without a key: %v", err)
 				useTickets(t, revision, &client.HTTPTarget{URL: url,
 					Header: http.Header{"Authorization": {"Bearer " + key}}})
 			})
@@ -60,9 +60,8 @@ func useTickets(t *testing.T, revision mcp.Revision, target client.Target) {
 		Tickets []map[string]string `json:"tickets"`
 	}
 	got, err := client.CallTool[found](ctx, c, "find", map[string]any{"word": "printer", "max": 1})
-	if err != nil || len(got.Tickets) != 1 || got.Tickets[0]["title"] != "The printer is on fire" {
-		t.Errorf("find: %+v, %v", got, err)
-	}
+	must.CheckThat(t, err == nil && len(got.Tickets) == 1 && got.Tickets[0]["title"] == "The printer is on fire",
+		"find: %+v, %v", got, err)
 	if got, err := client.CallTool[found](ctx, c, "find", map[string]any{"word": "tea"}); err != nil ||
 		got.Tickets == nil || len(got.Tickets) > 0 {
 		t.Errorf("find nothing: %+v, %v", got, err)
@@ -79,10 +78,8 @@ func useTickets(t *testing.T, revision mcp.Revision, target client.Target) {
 		t.Errorf("close without a reason: %v, want a tool error", err)
 	}
 	contents, err := c.ReadResource(ctx, "ticket://3")
-	if err != nil || contents.Contents[0].Text != `{"id":"3","title":"No coffee"}` ||
-		contents.Contents[0].MimeType != "application/json" {
-		t.Errorf("read: %+v, %v", contents, err)
-	}
+	must.CheckThat(t, err == nil && contents.Contents[0].Text == `{"id":"3","title":"No coffee"}` &&
+		contents.Contents[0].MimeType == "application/json", "read: %+v, %v", contents, err)
 	if contents, err := c.ReadResource(ctx, "ticket://4"); err == nil {
 		t.Errorf("read a missing ticket: %+v", contents)
 	}
@@ -92,9 +89,7 @@ func useTickets(t *testing.T, revision mcp.Revision, target client.Target) {
 	}
 	completion, err := c.Complete(ctx, mcp.CompleteParams{Ref: mcp.CompleteReference{Type: mcp.RefResource,
 		URI: "ticket://{id}"}, Argument: mcp.CompleteArgument{Name: "id", Value: "2"}})
-	if err != nil || strings.Join(completion.Values, " ") != "2" {
-		t.Errorf("complete: %+v, %v", completion, err)
-	}
+	must.CheckThat(t, err == nil && strings.Join(completion.Values, " ") == "2", "complete: %+v, %v", completion, err)
 }
 
 // serveTickets runs a program over HTTP until the end of the test, and returns the URL that it prints.
@@ -102,12 +97,8 @@ func serveTickets(t *testing.T, program string, args []string) (url string) {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, cmd.Start())
 	lines := bufio.NewReader(stderr)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -116,8 +107,6 @@ func serveTickets(t *testing.T, program string, args []string) (url string) {
 	})
 	line, err := lines.ReadString('\n')
 	at := strings.Index(line, "http://")
-	if err != nil || at < 0 {
-		t.Fatalf("%s printed %q, %v", program, line, err)
-	}
+	must.That(t, err == nil && at >= 0, "%s printed %q, %v", program, line, err)
 	return strings.TrimRight(strings.Fields(line[at:])[0], ";")
 }

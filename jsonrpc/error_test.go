@@ -162,9 +162,8 @@ func TestParseAndCheckCountTheSameTokens(t *testing.T) {
 		for !fits(least, jsonrpc.Check) {
 			least++
 		}
-		if !fits(least, parse) || fits(least-1, parse) {
-			t.Errorf("%s: Check counts %d tokens, and Parse another number", data, least)
-		}
+		must.CheckThat(t, fits(least, parse) && !fits(least-1, parse),
+			"%s: Check counts %d tokens, and Parse another number", data, least)
 	}
 }
 
@@ -190,9 +189,8 @@ func TestErrorsMatchByCode(t *testing.T) {
 		must.CheckThat(t, !errors.Is(err, other), "the error matches %v", other)
 	}
 	var found *jsonrpc.Error
-	if !errors.As(err, &found) || found.Error() != `no tool "x" (code -32602)` {
-		t.Errorf("errors.As found %v", found)
-	}
+	must.CheckThat(t, errors.As(err, &found) && found.Error() == `no tool "x" (code -32602)`,
+		"errors.As found %v", found)
 }
 
 func TestAppendErrorWritesTheSameAsEncodingJSON(t *testing.T) {
@@ -210,19 +208,14 @@ func TestAppendErrorWritesTheSameAsEncodingJSON(t *testing.T) {
 
 func TestStringAndIntegerIDsDiffer(t *testing.T) {
 	one, text := jsonrpc.IntID(1), jsonrpc.StringID("1")
-	if one == text || one.String() != "1" || text.String() != `"1"` {
-		t.Errorf("the integer is written %s, the string %s", one, text)
-	}
-	if n, ok := one.Int(); n != 1 || !ok {
-		t.Errorf("the integer is %d, %t", n, ok)
-	}
-	if n, ok := text.Int(); n != 0 || ok {
-		t.Errorf("the string is the integer %d, %t", n, ok)
-	}
-	if (jsonrpc.ID{}).String() != "" || !(jsonrpc.ID{}).IsZero() || one.IsZero() || jsonrpc.StringID("").IsZero() ||
-		jsonrpc.IntID(0).IsZero() {
-		t.Error("IsZero must be true for the zero ID only")
-	}
+	must.CheckThat(t, one != text && one.String() == "1" && text.String() == `"1"`,
+		"the integer is written %s, the string %s", one, text)
+	n, ok := one.Int()
+	must.CheckThat(t, n == 1 && ok, "the integer is %d, %t", n, ok)
+	n, ok = text.Int()
+	must.CheckThat(t, n == 0 && !ok, "the string is the integer %d, %t", n, ok)
+	must.CheckThat(t, (jsonrpc.ID{}).String() == "" && (jsonrpc.ID{}).IsZero() && !one.IsZero() &&
+		!jsonrpc.StringID("").IsZero() && !jsonrpc.IntID(0).IsZero(), "IsZero must be true for the zero ID only")
 }
 
 func TestIntReturnsIntegersOf64Bits(t *testing.T) {
@@ -237,16 +230,14 @@ func TestIntReturnsIntegersOf64Bits(t *testing.T) {
 	} {
 		var id jsonrpc.ID
 		must.Do(t, json.Unmarshal([]byte(tc.raw), &id))
-		if n, ok := id.Int(); ok != tc.ok || ok && n != tc.n {
-			t.Errorf("%s is %d, %t", tc.raw, n, ok)
-		}
+		n, ok := id.Int()
+		must.CheckThat(t, ok == tc.ok && (!ok || n == tc.n), "%s is %d, %t", tc.raw, n, ok)
 		if tc.ok && tc.raw != "-0" && jsonrpc.IntID(tc.n) != id {
 			t.Errorf("IntID(%d) is %s", tc.n, jsonrpc.IntID(tc.n))
 		}
 	}
-	if _, ok := (jsonrpc.ID{}).Int(); ok {
-		t.Error("the zero ID is an integer")
-	}
+	_, ok := (jsonrpc.ID{}).Int()
+	must.CheckThat(t, !ok, "the zero ID is an integer")
 }
 
 func TestIDsSurviveBothJSONPackages(t *testing.T) {
@@ -263,12 +254,11 @@ func TestIDsSurviveBothJSONPackages(t *testing.T) {
 		}
 		must.CheckEqual(t, string(must.Get(jsonv2.Marshal(v1))(t)), data)
 	}
-	if out, err := json.Marshal(struct {
+	out, err := json.Marshal(struct {
 		holder
 		Bare jsonrpc.ID
-	}{}); err != nil || string(out) != `{"Bare":null}` {
-		t.Errorf("no id is written as %s, %v", out, err)
-	}
+	}{})
+	must.CheckThat(t, err == nil && string(out) == `{"Bare":null}`, "no id is written as %s, %v", out, err)
 	for _, raw := range []string{`null`, `1.5`, `1e400`, `true`, `{}`, `[]`, `"\ud800"`, "\"\xff\""} {
 		var v1, v2 holder
 		err := json.Unmarshal([]byte(`{"requestId":`+raw+`}`), &v1)

@@ -108,9 +108,8 @@ func FuzzEnvelope(f *testing.F) {
 			if invalid := rejection(t, err); invalid.Offset > len(data) || invalid.Reason == "" || invalid.Code == 0 {
 				t.Fatalf("%q: rejected with %+v", data, invalid)
 			}
-			if !m.ID.IsZero() && jsonrpc.Check([]byte(m.ID.String()), jsonrpc.Limits{}) != nil {
-				t.Fatalf("%q: rejected, but parsed as %+v", data, m)
-			}
+			must.That(t, m.ID.IsZero() || jsonrpc.Check([]byte(m.ID.String()), jsonrpc.Limits{}) == nil,
+				"%q: rejected, but parsed as %+v", data, m)
 			return
 		}
 		must.That(t, m.Kind != jsonrpc.Invalid, "%q: an invalid message without error", data)
@@ -118,9 +117,8 @@ func FuzzEnvelope(f *testing.F) {
 		if !jsontext.Value(data).IsValid() { // lone surrogates in the outcome of a request were replaced
 			must.That(t, m.Kind == jsonrpc.Response && utf8.Valid(data), "%q accepted", data)
 			data = encode(&m)
-			if m, err = jsonrpc.Parse(data, jsonrpc.Limits{}); err != nil {
-				t.Fatalf("%q: %v", data, err)
-			}
+			m, err = jsonrpc.Parse(data, jsonrpc.Limits{})
+			must.Do(t, err, data)
 		}
 		var v1, v2 wireMessage
 		must.Do(t, json.Unmarshal(data, &v1), data, "encoding/json rejects it")
@@ -138,9 +136,8 @@ func FuzzEnvelope(f *testing.F) {
 		for _, name := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
 			for at := range len(name) {
 				variant := `{"` + name[:at] + strings.ToUpper(name[at:at+1]) + name[at+1:] + `":1,` + string(again[1:])
-				if _, err := jsonrpc.Parse([]byte(variant), jsonrpc.Limits{}); err == nil {
-					t.Fatalf("%q accepted", variant)
-				}
+				_, err := jsonrpc.Parse([]byte(variant), jsonrpc.Limits{})
+				must.That(t, err != nil, "%q accepted", variant)
 			}
 		}
 	})
@@ -153,9 +150,7 @@ func checkNames(t *testing.T, data []byte) {
 	must.Do(t, jsonv2.Unmarshal(data, &all, jsontext.AllowInvalidUTF8(true)), data, "json/v2 rejects it")
 	for name := range all {
 		for _, known := range []string{"jsonrpc", "id", "method", "params", "result", "error"} {
-			if name != known && strings.EqualFold(name, known) {
-				t.Fatalf("%q accepted, with a member %q", data, name)
-			}
+			must.That(t, name == known || !strings.EqualFold(name, known), "%q accepted, with a member %q", data, name)
 		}
 	}
 }
@@ -224,9 +219,7 @@ func FuzzIDRoundTrip(f *testing.F) {
 		data := slices.Concat([]byte(`{"jsonrpc":"2.0","method":"m","id":`), raw, []byte(`}`))
 		m, err := jsonrpc.Parse(data, jsonrpc.Limits{})
 		if err != nil {
-			if isID || !m.ID.IsZero() && !jsontext.Value(data).IsValid() {
-				t.Fatalf("%q: %v", data, err)
-			}
+			must.That(t, !isID && (m.ID.IsZero() || jsontext.Value(data).IsValid()), "%q: %v", data, err)
 			return
 		}
 		var theirs struct {
@@ -237,12 +230,9 @@ func FuzzIDRoundTrip(f *testing.F) {
 			must.Equal(t, must.Get(strconv.ParseFloat(m.ID.String(), 64))(t), n, data, m.ID)
 			return
 		}
-		if m.Kind != jsonrpc.Request || m.ID.String() != string(theirs.ID) {
-			t.Fatalf("%q: kind %d, id %q, want %q", data, m.Kind, m.ID, theirs.ID)
-		}
-		if !isID && bytes.Equal(theirs.ID, value) {
-			t.Fatalf("%q accepted, but %q is not an id", data, value)
-		}
+		must.That(t, m.Kind == jsonrpc.Request && m.ID.String() == string(theirs.ID),
+			"%q: kind %d, id %q, want %q", data, m.Kind, m.ID, theirs.ID)
+		must.That(t, isID || !bytes.Equal(theirs.ID, value), "%q accepted, but %q is not an id", data, value)
 		reply := jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))
 		must.Equal(t, string(reply), `{"jsonrpc":"2.0","id":`+string(theirs.ID)+`,"result":{}}`)
 		must.Equal(t, must.Get(jsonrpc.Parse(reply, jsonrpc.Limits{}))(t).ID, m.ID, reply)
@@ -250,9 +240,8 @@ func FuzzIDRoundTrip(f *testing.F) {
 		if err := json.Unmarshal(theirs.ID, &decoded); err != nil || decoded != m.ID {
 			t.Fatalf("%q: decoded as %q, %v", theirs.ID, decoded, err)
 		}
-		if n, ok := m.ID.Int(); ok && jsonrpc.IntID(n) != m.ID && m.ID.String() != "-0" {
-			t.Fatalf("%q as an integer is %d", m.ID, n)
-		}
+		n, ok := m.ID.Int()
+		must.That(t, !ok || jsonrpc.IntID(n) == m.ID || m.ID.String() == "-0", "%q as an integer is %d", m.ID, n)
 	})
 }
 

@@ -64,9 +64,8 @@ func TestAllAndGetFindEachMemberOfAnObject(t *testing.T) {
 		got := collect(t, jsonrpc.All(obj))
 		must.CheckThat(t, slices.Equal(got, o.members), "%s: All yields %q, want %q", o.data, got, o.members)
 		for _, m := range o.members {
-			if value, ok := jsonrpc.Get(obj, m.name); !ok || string(value) != m.value {
-				t.Errorf("%s: Get of %q gives %q, %t", o.data, m.name, value, ok)
-			}
+			value, ok := jsonrpc.Get(obj, m.name)
+			must.CheckThat(t, ok && string(value) == m.value, "%s: Get of %q gives %q, %t", o.data, m.name, value, ok)
 		}
 		for _, name := range []string{"missing", "b ", "B", "c", "x", `m\u0065thod`} {
 			want := slices.ContainsFunc(o.members, func(m member) bool { return m.name == name })
@@ -95,9 +94,8 @@ func TestParamsAreTheMembersOfTheirObject(t *testing.T) {
 					t.Errorf("%s: Get of %q gives %q, %t", data, want.name, value, ok)
 				}
 			}
-			if value, ok := m.Params.Get("missing"); ok || value != nil {
-				t.Errorf("%s: Get of a missing name gives %q, %t", data, value, ok)
-			}
+			value, ok := m.Params.Get("missing")
+			must.CheckThat(t, !ok && value == nil, "%s: Get of a missing name gives %q, %t", data, value, ok)
 		}
 	}
 }
@@ -119,9 +117,8 @@ func TestIterationOverMembersCanStopEarly(t *testing.T) {
 
 func TestZeroMembersIsEmpty(t *testing.T) {
 	var none jsonrpc.Members
-	if _, ok := none.Get(""); ok || none.Len() != 0 || len(collect(t, none.All())) != 0 {
-		t.Error("the zero Members has a member")
-	}
+	_, ok := none.Get("")
+	must.CheckThat(t, !ok && none.Len() == 0 && len(collect(t, none.All())) == 0, "the zero Members has a member")
 }
 
 func TestAllAndGetDoNotPanicOnAnyInput(t *testing.T) {
@@ -178,9 +175,8 @@ func TestMessageOverALimitIsIdentified(t *testing.T) {
 		} {
 			m, err := jsonrpc.Parse(fmt.Appendf(nil, format, value), jsonrpc.Limits{})
 			var limit *jsonrpc.LimitError
-			if !errors.As(err, &limit) || limit.Name != name || limit.Limit == 0 {
-				t.Errorf("%s in %s: %v", name, format, err)
-			}
+			must.CheckThat(t, errors.As(err, &limit) && limit.Name == name && limit.Limit != 0,
+				"%s in %s: %v", name, format, err)
 			must.CheckEqual(t, m.Kind, want.Kind, name, format)
 			must.CheckEqual(t, m.ID, want.ID, name, format)
 		}
@@ -200,9 +196,8 @@ func TestOnlyResponsesAreIdentifiedIfTheyAreNotStrictJSON(t *testing.T) {
 			m, err := jsonrpc.Parse(fmt.Appendf(nil, format, fault), jsonrpc.Limits{})
 			var limit *jsonrpc.LimitError
 			must.CheckThat(t, err != nil && !errors.As(err, &limit), "%s in %s: %v", fault, format, err)
-			if m.Kind != want || (m.ID == jsonrpc.IntID(7)) != (want == jsonrpc.Response) {
-				t.Errorf("%s in %s: kind %d, id %s, want %d", fault, format, m.Kind, m.ID, want)
-			}
+			must.CheckThat(t, m.Kind == want && (m.ID == jsonrpc.IntID(7)) == (want == jsonrpc.Response),
+				"%s in %s: kind %d, id %s, want %d", fault, format, m.Kind, m.ID, want)
 		}
 	}
 }

@@ -122,10 +122,9 @@ func TestParseRejectsDataAfterAMessage(t *testing.T) {
 	for _, message := range samples {
 		for _, more := range []string{"{}", message, ",", "}", "]", "0", "null", "\x00", "\n\x00", "\ufeff",
 			" // comment", "\u00a0"} {
-			if err := parse([]byte(message+more), jsonrpc.Limits{}); err == nil ||
-				rejection(t, err).Code != jsonrpc.CodeParseError {
-				t.Errorf("%q: %v, want a parse error", message+more, err)
-			}
+			err := parse([]byte(message+more), jsonrpc.Limits{})
+			must.CheckThat(t, err != nil && rejection(t, err).Code == jsonrpc.CodeParseError,
+				"%q: %v, want a parse error", message+more, err)
 		}
 		err := parse([]byte("\ufeff"+message), jsonrpc.Limits{})
 		must.CheckThat(t, err != nil, "%q accepted after a byte order mark", message)
@@ -157,10 +156,9 @@ func TestParseRejectsDuplicateNamesEverywhere(t *testing.T) {
 			t.Errorf("%s accepted", data)
 			continue
 		}
-		if invalid := rejection(t, err); invalid.Code != jsonrpc.CodeParseError ||
-			!strings.Contains(invalid.Reason, "duplicate") {
-			t.Errorf("%s: %v", data, err)
-		}
+		invalid := rejection(t, err)
+		must.CheckThat(t, invalid.Code == jsonrpc.CodeParseError && strings.Contains(invalid.Reason, "duplicate"),
+			"%s: %v", data, err)
 		if m.Kind != jsonrpc.Invalid && m.Kind != jsonrpc.Response || !m.ID.IsZero() && m.Kind != jsonrpc.Response {
 			t.Errorf("%s: kind %d, id %q: the scan must reach the end before the message is used", data, m.Kind, m.ID)
 		}
@@ -338,9 +336,8 @@ func TestRequestIDsAreStringsOrIntegers(t *testing.T) {
 	} {
 		data := `{"jsonrpc":"2.0","id":` + id + `,"method":"m"}`
 		m, err := jsonrpc.Parse([]byte(data), jsonrpc.Limits{})
-		if err != nil || m.Kind != jsonrpc.Request || m.ID.String() != id {
-			t.Errorf("%s: %v, kind %d, id %s", data, err, m.Kind, m.ID)
-		}
+		must.CheckThat(t, err == nil && m.Kind == jsonrpc.Request && m.ID.String() == id,
+			"%s: %v, kind %d, id %s", data, err, m.Kind, m.ID)
 		if got, want := string(jsonrpc.AppendResult(nil, m.ID, []byte(`{}`))),
 			`{"jsonrpc":"2.0","id":`+id+`,"result":{}}`; got != want {
 			t.Errorf("answered with %s, want %s", got, want)
@@ -355,10 +352,9 @@ func TestRequestIDsAreStringsOrIntegers(t *testing.T) {
 			t.Errorf("%s accepted", data)
 			continue
 		}
-		if code := rejection(t, err).Code; code != jsonrpc.CodeInvalidRequest || m.Kind != jsonrpc.Invalid ||
-			!m.ID.IsZero() {
-			t.Errorf("%s: code %d, kind %d, id %s", data, code, m.Kind, m.ID)
-		}
+		code := rejection(t, err).Code
+		must.CheckThat(t, code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.Invalid && m.ID.IsZero(),
+			"%s: code %d, kind %d, id %s", data, code, m.Kind, m.ID)
 	}
 }
 
@@ -403,14 +399,12 @@ func TestResponsesHaveEitherAResultOrAnError(t *testing.T) {
 // Rule J5.
 func TestNotificationsHaveNoID(t *testing.T) {
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), jsonrpc.Limits{})
-	if err != nil || m.Kind != jsonrpc.Notification || !m.ID.IsZero() {
-		t.Errorf("%v, kind %d, id %q", err, m.Kind, m.ID)
-	}
+	must.CheckThat(t, err == nil && m.Kind == jsonrpc.Notification && m.ID.IsZero(),
+		"%v, kind %d, id %q", err, m.Kind, m.ID)
 	for _, id := range []string{`1`, `"a"`, `null`, `1.5`, `{}`} {
 		data := `{"jsonrpc":"2.0","method":"notifications/initialized","id":` + id + `}`
-		if m, _ := jsonrpc.Parse([]byte(data), jsonrpc.Limits{}); m.Kind == jsonrpc.Notification {
-			t.Errorf("%s is a notification", data)
-		}
+		m, _ := jsonrpc.Parse([]byte(data), jsonrpc.Limits{})
+		must.CheckThat(t, m.Kind != jsonrpc.Notification, "%s is a notification", data)
 	}
 	data := jsonrpc.AppendNotification(nil, "m", []byte(`{"a":1}`))
 	must.CheckThat(t, !strings.Contains(string(data), `"id"`), "sent %s", data)
@@ -436,10 +430,9 @@ func TestInvalidUTF8IsAParseErrorAndNeverReplaced(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"method":"m"}%s`,
 		} {
 			data := fmt.Sprintf(place, bad)
-			if err := parse([]byte(data), jsonrpc.Limits{}); err == nil ||
-				rejection(t, err).Code != jsonrpc.CodeParseError {
-				t.Errorf("%q: %v, want a parse error", data, err)
-			}
+			err := parse([]byte(data), jsonrpc.Limits{})
+			must.CheckThat(t, err != nil && rejection(t, err).Code == jsonrpc.CodeParseError,
+				"%q: %v, want a parse error", data, err)
 		}
 	}
 	// The replacement character itself is valid.
@@ -459,15 +452,13 @@ func TestLoneSurrogatesAreReplacedInOutcomesOnly(t *testing.T) {
 		m, err := jsonrpc.Parse(data, jsonrpc.Limits{})
 		a, _ := jsonrpc.Get(m.Raw, "a")
 		b, _ := jsonrpc.Get(m.Raw, "b")
-		if err != nil || string(data) != before || jsonrpc.Check(m.Raw, jsonrpc.Limits{}) != nil ||
-			jsonrpc.Unquote(a[1:len(a)-1]) != want || jsonrpc.Unquote(b) != want {
-			t.Errorf("%s: %s, %v; data %s", text, m.Raw, err, data)
-		}
+		must.CheckThat(t, err == nil && string(data) == before && jsonrpc.Check(m.Raw, jsonrpc.Limits{}) == nil &&
+			jsonrpc.Unquote(a[1:len(a)-1]) == want && jsonrpc.Unquote(b) == want,
+			"%s: %s, %v; data %s", text, m.Raw, err, data)
 		m, err = jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"`+text+`","data":"`+text+
 			`"}}`), jsonrpc.Limits{})
-		if err != nil || m.Err.Message != want || jsonrpc.Unquote(m.Err.Data) != want {
-			t.Errorf("%s: %+v, %v", text, m.Err, err)
-		}
+		must.CheckThat(t, err == nil && m.Err.Message == want && jsonrpc.Unquote(m.Err.Data) == want,
+			"%s: %+v, %v", text, m.Err, err)
 	}
 	for _, data := range []string{
 		`{"jsonrpc":"2.0","id":"` + lone + `","result":{"a":"` + lone + `"}}`,
@@ -488,10 +479,8 @@ func TestLoneSurrogatesAreReplacedInOutcomesOnly(t *testing.T) {
 	}
 	parts, err := jsonrpc.SplitBatch([]byte(`[{"jsonrpc":"2.0","id":1,"result":{"a":"`+lone+
 		`"}},{"jsonrpc":"2.0","id":2,"method":"m","params":{"a":"`+lone+`"}}]`), jsonrpc.Limits{})
-	if err != nil || len(parts) != 2 || parse(parts[0], jsonrpc.Limits{}) != nil ||
-		parse(parts[1], jsonrpc.Limits{}) == nil {
-		t.Errorf("the messages of a batch: %q, %v", parts, err)
-	}
+	must.CheckThat(t, err == nil && len(parts) == 2 && parse(parts[0], jsonrpc.Limits{}) == nil &&
+		parse(parts[1], jsonrpc.Limits{}) != nil, "the messages of a batch: %q, %v", parts, err)
 }
 
 func TestInvalidMessageErrorHasAWireError(t *testing.T) {

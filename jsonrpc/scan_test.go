@@ -31,10 +31,9 @@ func checkVerdict(t *testing.T, data string, accept bool) {
 		t.Errorf("%q accepted", data)
 	case !accept:
 		invalid := rejection(t, err)
-		if invalid.Code != jsonrpc.CodeParseError || invalid.Offset < 0 || invalid.Offset > len(data) ||
-			invalid.Reason == "" {
-			t.Errorf("%q: rejected with %+v, want a parse error with a reason and an offset", data, invalid)
-		}
+		must.CheckThat(t, invalid.Code == jsonrpc.CodeParseError && invalid.Offset >= 0 &&
+			invalid.Offset <= len(data) && invalid.Reason != "",
+			"%q: rejected with %+v, want a parse error with a reason and an offset", data, invalid)
 	}
 }
 
@@ -162,10 +161,9 @@ func TestCheckRejectsDuplicateNames(t *testing.T) {
 		`{"\u0000":1,"\u0000":2}`,
 	} {
 		checkVerdict(t, data, false)
-		if err := jsonrpc.Check([]byte(data), jsonrpc.Limits{}); err != nil &&
-			!strings.Contains(err.Error(), "duplicate") {
-			t.Errorf("%q rejected with %q, want a reason that mentions duplicates", data, err)
-		}
+		err := jsonrpc.Check([]byte(data), jsonrpc.Limits{})
+		must.CheckThat(t, err == nil || strings.Contains(err.Error(), "duplicate"),
+			"%q rejected with %q, want a reason that mentions duplicates", data, err)
 	}
 	for _, data := range []string{
 		`{"a":{"a":{"a":1}}}`, `[{"a":1},{"a":1}]`, `{"x":{"a":1},"y":{"a":1},"a":1}`,

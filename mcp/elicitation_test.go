@@ -70,9 +70,8 @@ func TestFormMustBeFlat(t *testing.T) {
 		`null`,
 		``,
 	} {
-		if schema, err := mcp.ParseElicitSchema([]byte(raw)); err == nil {
-			t.Errorf("accepted %s as %+v", raw, schema)
-		}
+		schema, err := mcp.ParseElicitSchema([]byte(raw))
+		must.CheckThat(t, err != nil, "accepted %s as %+v", raw, schema)
 	}
 }
 
@@ -83,9 +82,8 @@ func TestAcceptElicitRequiresObject(t *testing.T) {
 		must.CheckEqual(t, string(raw), `{"action":"accept","content":{"age":9007199254740993}}`, codec.name)
 	}
 	for _, content := range []any{nil, 1, "a", []string{"a"}, make(chan int)} {
-		if _, err := mcp.AcceptElicit(content); err == nil {
-			t.Errorf("accepted %v", content)
-		}
+		_, err := mcp.AcceptElicit(content)
+		must.CheckThat(t, err != nil, "accepted %v", content)
 	}
 }
 
@@ -110,9 +108,8 @@ func TestElicitURLMustBeSafe(t *testing.T) {
 		"https://example.com\\@evil.example/",
 		"https://example.com/" + strings.Repeat("x", mcp.MaxElicitURL),
 	} {
-		if u, err := mcp.ParseElicitURL(address); err == nil {
-			t.Errorf("%q is accepted: %v", address, u)
-		}
+		u, err := mcp.ParseElicitURL(address)
+		must.CheckThat(t, err != nil, "%q is accepted: %v", address, u)
 	}
 }
 

@@ -64,9 +64,10 @@ func TestMetaConstantsIncludeKeysOfSchemas(t *testing.T) {
 
 func TestEveryRevisionWithSchemaIsKnown(t *testing.T) {
 	revisions := mcp.Revisions()
-	if !slices.IsSortedFunc(revisions, func(a, b mcp.Revision) int { return -strings.Compare(string(a), string(b)) }) {
-		t.Errorf("the revisions are not sorted, latest first: %v", revisions)
-	}
+	must.CheckThat(t, slices.IsSortedFunc(revisions, func(a, b mcp.Revision) int {
+		return -strings.Compare(string(a),
+			string(b))
+	}), "the revisions are not sorted, latest first: %v", revisions)
 	must.CheckEqual(t, revisions[0], mcp.Latest)
 	for _, rev := range revisions {
 		must.CheckThat(t, len(spec.Schema(rev)) != 0 && rev.Known(), "%s.Known() is false", rev)
@@ -167,12 +168,8 @@ func TestMetaKeyGrammar(t *testing.T) {
 		"com.example/-":   false,
 	} {
 		err := mcp.CheckMetaKey(key)
-		if valid && err != nil {
-			t.Errorf("%q: %v", key, err)
-		}
-		if !valid && !errors.Is(err, mcp.ErrMetaKey) {
-			t.Errorf("%q: got %v, want ErrMetaKey", key, err)
-		}
+		must.CheckThat(t, !valid || err == nil, "%q: %v", key, err)
+		must.CheckThat(t, valid || errors.Is(err, mcp.ErrMetaKey), "%q: got %v, want ErrMetaKey", key, err)
 	}
 }
 
@@ -236,11 +233,9 @@ func TestRequestMetaDecodesProtocolKeys(t *testing.T) {
 	for _, codec := range codecs {
 		var meta mcp.RequestMeta
 		must.Do(t, codec.unmarshal([]byte(raw), &meta), codec.name)
-		if meta.ProgressToken != jsonrpc.StringID("p") || meta.ProtocolVersion != mcp.V20260728 ||
-			meta.ClientInfo == nil || meta.ClientInfo.Name != "c" || meta.ClientCapabilities == nil ||
-			meta.LogLevel != mcp.LevelInfo || meta.TraceParent == "" {
-			t.Errorf("%s: got %+v", codec.name, meta)
-		}
+		must.CheckThat(t, meta.ProgressToken == jsonrpc.StringID("p") && meta.ProtocolVersion == mcp.V20260728 &&
+			meta.ClientInfo != nil && meta.ClientInfo.Name == "c" && meta.ClientCapabilities != nil &&
+			meta.LogLevel == mcp.LevelInfo && meta.TraceParent != "", "%s: got %+v", codec.name, meta)
 	}
 }
 

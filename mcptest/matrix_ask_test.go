@@ -247,9 +247,8 @@ func TestDeclineAndCancelAreTypedErrors(t *testing.T) {
 					return
 				}
 				_, err := client.CallTool[string](t.Context(), c, "book", nil)
-				if err == nil || !errors.Is(want, want) || err.Error() != "tool book failed: "+want.Error() {
-					t.Errorf("got %v", err)
-				}
+				must.CheckThat(t, err != nil && errors.Is(want, want) &&
+					err.Error() == "tool book failed: "+want.Error(), "got %v", err)
 			}, func(d *client.Dialer) {
 				d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 					return &mcp.ElicitResult{Action: action}, nil
@@ -266,10 +265,8 @@ func TestManyCallsRequestInputAtOnce(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 30 { // more than a client handles at a time
 			calls.Go(func() {
-				if text, err := client.CallTool[string](t.Context(), c, "both", nil); err != nil ||
-					text != "hello?! file:///work" {
-					t.Errorf("%q, %v", text, err)
-				}
+				text, err := client.CallTool[string](t.Context(), c, "both", nil)
+				must.CheckThat(t, err == nil && text == "hello?! file:///work", "%q, %v", text, err)
 			})
 		}
 		calls.Wait()
@@ -318,9 +315,8 @@ func TestURLElicitationInEveryRevision(t *testing.T) {
 				}
 			}, func(d *client.Dialer) {
 				d.ElicitURL = func(_ context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-					if !strings.HasPrefix(params.URL, "https://pay.example/") {
-						t.Errorf("the URL is %s", params.URL)
-					}
+					must.CheckThat(t, strings.HasPrefix(params.URL, "https://pay.example/"),
+						"the URL is %s", params.URL)
 					paid.Store(true)
 					return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 				}
@@ -382,10 +378,9 @@ func TestSamplingWithToolsNeedsACapability(t *testing.T) {
 			}
 			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "forecast", nil))(t), want)
 			_, err := client.CallTool[string](t.Context(), c, "forecast", map[string]bool{"broken": true})
-			if c.Revision() >= mcp.V20251125 && (err == nil ||
-				!strings.Contains(err.Error(), "results of its tool uses must follow")) {
-				t.Errorf("a tool use without a result: %v", err)
-			}
+			must.CheckThat(t, c.Revision() < mcp.V20251125 || err != nil &&
+				strings.Contains(err.Error(), "results of its tool uses must follow"),
+				"a tool use without a result: %v", err)
 		}, func(d *client.Dialer) { d.Sample, d.SampleTools = model, true })
 	})
 	t.Run("undeclared", func(t *testing.T) {
@@ -396,9 +391,8 @@ func TestSamplingWithToolsNeedsACapability(t *testing.T) {
 			case r < mcp.V20251125:
 				must.CheckThat(t, err == nil && text == "no idea", "%q, %v", text, err)
 			case r.Modern():
-				if !errors.As(err, &reported) || reported.Code != mcp.CodeMissingCapability {
-					t.Errorf("got %v", err)
-				}
+				must.CheckThat(t, errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability,
+					"got %v", err)
 			default:
 				must.CheckFails(t, err, `"tools"`)
 			}

@@ -75,10 +75,9 @@ func TestTokenAuthorizesAllRequestsOfCall(t *testing.T) {
 			c := must.Get(dial(endpoint.URL+"/mcp", "mcp"))(t)
 			defer c.Close()
 			who, err := c.CallTool(t.Context(), "whoami", nil, client.WithProgress(func(float64, float64, string) {}))
-			if err != nil || who.IsError || who.Content[0].(*mcp.TextContent).Text != "ada at "+issuer.URL()+
-				" through devissuer" {
-				t.Errorf("%+v, %v", who, err)
-			}
+			must.CheckThat(t, err == nil && !who.IsError &&
+				who.Content[0].(*mcp.TextContent).Text == "ada at "+issuer.URL()+" through devissuer",
+				"%+v, %v", who, err)
 			for name, dial := range map[string]func() (*client.Client, error){
 				"for another server": func() (*client.Client, error) { return dial(endpoint.URL+"/other", "mcp") },
 				"without the scope":  func() (*client.Client, error) { return dial(endpoint.URL+"/mcp", "other") },
@@ -148,10 +147,9 @@ func TestAPIKeysNeedNoAuthorizationServer(t *testing.T) {
 					c.Close()
 				}
 				endpoint.Close() // waits for the requests
-				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) ||
-					!slices.Equal(asked, tc.asked) {
-					t.Errorf("with %q: %v, after the requests\n%q", tc.key, err, asked)
-				}
+				must.CheckThat(t, (err == nil) == (tc.want == "") &&
+					(err == nil || strings.Contains(err.Error(), tc.want)) && slices.Equal(asked, tc.asked),
+					"with %q: %v, after the requests\n%q", tc.key, err, asked)
 			}
 		})
 	}
@@ -187,9 +185,8 @@ func TestStepUpKeepsSession(t *testing.T) {
 		ada.browser.Deny = true
 		_, err := client.CallTool[string](t.Context(), c, "erase", nil)
 		var rejection *oauth.ServerError
-		if !errors.Is(err, call.ErrUnauthorized) || !errors.As(err, &rejection) || rejection.Code != "access_denied" {
-			t.Errorf("the call after a denied login: %v", err)
-		}
+		must.CheckThat(t, errors.Is(err, call.ErrUnauthorized) && errors.As(err, &rejection) &&
+			rejection.Code == "access_denied", "the call after a denied login: %v", err)
 		wantWho(t, c, "change", "ada")
 		if n, modern := w.sessionCount(), r.Modern(); !modern && n != 1 || modern && n != 0 {
 			t.Errorf("%d sessions", n)
@@ -291,9 +288,8 @@ func TestRevokedGrantLeadsToLoginOrError(t *testing.T) {
 
 		_, err := client.CallTool[string](t.Context(), unattended, "look", nil)
 		var wanted *oauth.InteractionError
-		if !errors.Is(err, call.ErrUnauthorized) || !errors.As(err, &wanted) || wanted.Request.Server != w.url {
-			t.Errorf("the call of a client without a user: %v", err)
-		}
+		must.CheckThat(t, errors.Is(err, call.ErrUnauthorized) && errors.As(err, &wanted) &&
+			wanted.Request.Server == w.url, "the call of a client without a user: %v", err)
 		wantWho(t, c, "look", "ada")
 		must.CheckEqual(t, ada.asked.Load(), 2, "logins, want 2")
 	})
@@ -475,11 +471,9 @@ func TestErrorNamesMissingScopes(t *testing.T) {
 		for scopes, use := range uses(c) {
 			err := use(t.Context())
 			var reported *jsonrpc.Error
-			if !errors.As(err, &reported) || !strings.HasSuffix(reported.Message,
-				"insufficient scope: the call needs "+scopes) ||
-				!strings.Contains(string(reported.Data), strings.Split(scopes, " ")[0]) {
-				t.Errorf("%s: %v", scopes, err)
-			}
+			must.CheckThat(t, errors.As(err, &reported) &&
+				strings.HasSuffix(reported.Message, "insufficient scope: the call needs "+scopes) &&
+				strings.Contains(string(reported.Data), strings.Split(scopes, " ")[0]), "%s: %v", scopes, err)
 		}
 		n := 0
 		for range c.Tools(t.Context()) {

@@ -35,12 +35,9 @@ func TestPanicInInputHandlerEndsOnlyTheCall(t *testing.T) {
 	everywhere(t, asking(&charged), func(t *testing.T, c *client.Client) {
 		log.Store(0)
 		result, err := c.CallTool(t.Context(), "order", nil)
-		if err == nil && !result.IsError {
-			t.Errorf("the call succeeds: %+v", result)
-		}
-		if err != nil && strings.Contains(err.Error(), "secret") != c.Revision().Modern() {
-			t.Errorf("the call returns %v", err) // in a session the error is the server's
-		}
+		must.CheckThat(t, err != nil || result.IsError, "the call succeeds: %+v", result)
+		must.CheckThat(t, err == nil || strings.Contains(err.Error(), "secret") == c.Revision().Modern(),
+			"the call returns %v", err) // in a session the error is the server's
 		must.CheckThat(t, log.Load() != 0, "the panic is not logged")
 		text := must.Get(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "alive"}))(t)
 		must.CheckEqual(t, text, "alive", "the next call")
@@ -65,9 +62,8 @@ func TestPanicInMiddlewareEndsOnlyTheRequest(t *testing.T) {
 				reports++
 				panic("secret")
 			}))
-		if err != nil || result.IsError || reports != 3 || log.Load() != 4 {
-			t.Errorf("%+v, %v with %d reports and %d errors", result, err, reports, log.Load())
-		}
+		must.CheckThat(t, err == nil && !result.IsError && reports == 3 && log.Load() == 4,
+			"%+v, %v with %d reports and %d errors", result, err, reports, log.Load())
 	}, func(d *client.Dialer) {
 		d.Logger = slog.New(errorCount{&log})
 		d.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
@@ -139,9 +135,8 @@ func TestGoexitInAFunctionOfTheClientIsAnError(t *testing.T) {
 				continue
 			}
 			result, err := c.CallTool(ctx, tool, nil)
-			if ctx.Err() != nil || err == nil && !result.IsError || errors.Is(err, call.ErrConnectionLost) {
-				t.Fatalf("%s: %+v, %v, want an error of the client", tool, result, err)
-			}
+			must.That(t, ctx.Err() == nil && (err != nil || result.IsError) && !errors.Is(err, call.ErrConnectionLost),
+				"%s: %+v, %v, want an error of the client", tool, result, err)
 		}
 		result := must.Get(c.CallTool(ctx, "log", nil))(t)
 		must.CheckThat(t, !result.IsError, "log: %+v", result)
@@ -244,9 +239,8 @@ func TestClientMiddlewareCanReturnResult(t *testing.T) {
 	c := mcptest.Dial(t, newServer(), func(d *client.Dialer) { d.Middleware = []call.Middleware{answer} })
 	text := must.Get(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "from server"}))(t)
 	must.CheckEqual(t, text, "from middleware")
-	if _, err := c.ReadResource(t.Context(), "file:///any"); err == nil {
-		t.Error("a nil result is accepted")
-	}
+	_, err := c.ReadResource(t.Context(), "file:///any")
+	must.CheckThat(t, err != nil, "a nil result is accepted")
 }
 
 // withMiddleware returns a function that makes a server with the middleware.
@@ -302,10 +296,9 @@ func TestServerMiddlewareSeesEveryMethodWithItsTypedResult(t *testing.T) {
 			must.Check(t, err)
 		}
 		var reported *jsonrpc.Error
-		if _, err := c.CallExtension(t.Context(), "com.example/unknown", nil); !errors.As(err, &reported) ||
-			reported.Code != jsonrpc.CodeMethodNotFound {
-			t.Errorf("unknown method: %v", err)
-		}
+		_, err := c.CallExtension(t.Context(), "com.example/unknown", nil)
+		must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeMethodNotFound,
+			"unknown method: %v", err)
 		if modern {
 			ctx, cancel := context.WithCancel(t.Context())
 			for range c.Watch(ctx, client.WatchFilter{Tools: true}) {
@@ -364,10 +357,8 @@ func TestServerMiddlewareRewritesResults(t *testing.T) {
 		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "echo", map[string]string{"text": "x"}))(t),
 			"rewritten echo")
 		var reported *jsonrpc.Error
-		if _, err := c.ReadResource(t.Context(), "note://open"); !errors.As(err, &reported) ||
-			reported.Message != "hidden" {
-			t.Errorf("read: %v", err)
-		}
+		_, err := c.ReadResource(t.Context(), "note://open")
+		must.CheckThat(t, errors.As(err, &reported) && reported.Message == "hidden", "read: %v", err)
 	})
 }
 

@@ -120,9 +120,8 @@ func TestDefinitionsOfToolsArrive(t *testing.T) {
 		_, err := client.CallTool[json.RawMessage](t.Context(), c, "full", map[string]int{"n": 1})
 		must.Check(t, err)
 		result, err := c.CallTool(t.Context(), "full", map[string]int{"n": 0})
-		if err != nil || !result.IsError {
-			t.Errorf("an argument that does not match its definition: %+v, %v", result, err)
-		}
+		must.CheckThat(t, err == nil && result.IsError,
+			"an argument that does not match its definition: %+v, %v", result, err)
 	})
 }
 
@@ -243,9 +242,8 @@ func TestFormsArriveAsTheyWereSent(t *testing.T) {
 			}
 			received = ""
 			got, err := client.CallTool[string](t.Context(), c, "ask", map[string]string{"form": sent})
-			if err != nil || got != answer || received != want {
-				t.Errorf("%s: %s, %v; the program received\n%s, want\n%s", tc.sent, got, err, received, want)
-			}
+			must.CheckThat(t, err == nil && got == answer && received == want,
+				"%s: %s, %v; the program received\n%s, want\n%s", tc.sent, got, err, received, want)
 		}
 	}, func(d *client.Dialer) {
 		d.Elicit = func(_ context.Context, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {

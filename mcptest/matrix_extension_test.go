@@ -96,16 +96,13 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 		atServer = newInbox()
 		return newExtended(atServer)()
 	}, func(t *testing.T, c *client.Client) {
-		if settings, ok := c.Server().Extension(jobs); !ok || string(settings) != `{"most":3}` {
-			t.Errorf("the server declares %s, %v", settings, ok)
-		}
+		settings, ok := c.Server().Extension(jobs)
+		must.CheckThat(t, ok && string(settings) == `{"most":3}`, "the server declares %s, %v", settings, ok)
 		out, err := c.CallExtension(t.Context(), "jobs/run", job{"a"})
 		ran, _ := jsonrpc.Get(out, "ran")
 		declared, _ := jsonrpc.Get(out, "declared")
-		if priority, _ := jsonrpc.Get(declared, "Priority"); err != nil || string(ran) != `"a"` ||
-			string(priority) != "7" {
-			t.Errorf("%s, %v", out, err)
-		}
+		priority, _ := jsonrpc.Get(declared, "Priority")
+		must.CheckThat(t, err == nil && string(ran) == `"a"` && string(priority) == "7", "%s, %v", out, err)
 		atClient.await(t, "a")
 		raw := must.Get(c.CallExtension(t.Context(), "jobs/none", nil))(t)
 		must.CheckEqual(t, raw[0], '{', raw)
@@ -125,9 +122,8 @@ func TestExtensionWorksInEveryRevision(t *testing.T) {
 		must.Check(t, c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}))
 		atServer.await(t, "b")
 		for _, method := range []string{mcp.MethodCallTool, mcp.MethodListTools} {
-			if _, err := c.CallExtension(t.Context(), method, nil); err == nil {
-				t.Errorf("CallExtension accepts %s", method)
-			}
+			_, err := c.CallExtension(t.Context(), method, nil)
+			must.CheckThat(t, err != nil, "CallExtension accepts %s", method)
 		}
 		if err := c.NotifyExtension(t.Context(), mcp.NotificationCancelled, nil); err == nil {
 			t.Error("NotifyExtension accepts a notification of the protocol")
@@ -165,9 +161,7 @@ func TestExtensionRequiresDeclaration(t *testing.T) {
 			}
 		}
 		must.Check(t, c.NotifyExtension(t.Context(), "notifications/jobs/forget", job{"b"}))
-		if err := c.Ping(t.Context()); err != nil { // the response arrives after the notification is handled
-			t.Error(err)
-		}
+		must.Check(t, c.Ping(t.Context())) // the response arrives after the notification is handled
 		must.CheckThat(t, len(atServer.arrived) == 0, "the extension receives the notification")
 	})
 }

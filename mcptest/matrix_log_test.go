@@ -136,9 +136,8 @@ func TestRateOfLogMessagesIsLimited(t *testing.T) {
 			}
 			lost += data.Count
 		}
-		if sent+lost != flood || lost == 0 {
-			t.Errorf("%d messages were sent and %d reported as omitted, want %d together", sent, lost, flood)
-		}
+		must.CheckThat(t, sent+lost == flood && lost != 0,
+			"%d messages were sent and %d reported as omitted, want %d together", sent, lost, flood)
 	}, j.configure)
 }
 
@@ -352,10 +351,8 @@ func TestInputRequestsReachACallOfTheOnlyCaller(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), userKey{}, "the user"), time.Minute)
 				defer cancel()
 				q := fmt.Sprint("call ", i)
-				if got, err := client.CallTool[string](ctx, c, "ask", asks{q}); err != nil ||
-					got != q+" asks the user" {
-					t.Errorf("%s received %q, %v", q, got, err)
-				}
+				got, err := client.CallTool[string](ctx, c, "ask", asks{q})
+				must.CheckThat(t, err == nil && got == q+" asks the user", "%s received %q, %v", q, got, err)
 			})
 		}
 		calls.Wait()

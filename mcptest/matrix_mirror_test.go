@@ -189,9 +189,8 @@ func TestHeaderMismatchIsRetriedOnce(t *testing.T) {
 		_, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"region":"a"}`))
 		var reported *jsonrpc.Error
 		must.CheckThat(t, errors.As(err, &reported) && reported.Code == mcp.CodeHeaderMismatch, "call %d: %v", i, err)
-		if calls, lists := r.take(); len(calls) != want || lists != 1 {
-			t.Errorf("call %d: %d calls, %d lists", i, len(calls), lists)
-		}
+		calls, lists := r.take()
+		must.CheckThat(t, len(calls) == want && lists == 1, "call %d: %d calls, %d lists", i, len(calls), lists)
 	}
 }
 
@@ -200,12 +199,10 @@ func TestIntegersBeyond2To53AreNotMirrored(t *testing.T) {
 	c := dialModern(t, r.URL)
 	for range c.Tools(t.Context()) {
 	}
-	if _, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"shard":9007199254740992}`)); err == nil {
-		t.Error("the call with 2^53 succeeds")
-	}
-	if calls, _ := r.take(); len(calls) != 0 {
-		t.Error("the client has sent a request")
-	}
+	_, err := c.CallTool(t.Context(), "query", json.RawMessage(`{"shard":9007199254740992}`))
+	must.CheckThat(t, err != nil, "the call with 2^53 succeeds")
+	calls, _ := r.take()
+	must.CheckEqual(t, len(calls), 0, "the client has sent a request")
 	must.Check(t, must.Err(c.CallTool(t.Context(), "query", json.RawMessage(`{"shard":9007199254740991}`))))
 }
 

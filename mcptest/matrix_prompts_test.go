@@ -92,10 +92,8 @@ func TestListPrompts(t *testing.T) {
 		}
 		p := listed[4]
 		must.CheckEqual(t, cmp.Diff(want, p.Arguments), "", "arguments (-want +got")
-		if (p.Title != "") != (r >= mcp.V20250618) || (p.Meta != nil) != (r >= mcp.V20250618) ||
-			(p.Icons != nil) != (r >= mcp.V20251125) {
-			t.Errorf("%s: %+v", r, p)
-		}
+		must.CheckThat(t, (p.Title != "") == (r >= mcp.V20250618) && (p.Meta != nil) == (r >= mcp.V20250618) &&
+			(p.Icons != nil) == (r >= mcp.V20251125), "%s: %+v", r, p)
 	})
 }
 
@@ -120,9 +118,8 @@ func TestGetPrompt(t *testing.T) {
 			}
 		}
 		result, err := c.GetPrompt(t.Context(), "whole", map[string]string{"a": "x"})
-		if err != nil || len(result.Messages) != 0 || result.Description != "of x" {
-			t.Errorf("%+v, %v", result, err)
-		}
+		must.CheckThat(t, err == nil && len(result.Messages) == 0 && result.Description == "of x",
+			"%+v, %v", result, err)
 	})
 }
 
@@ -153,10 +150,9 @@ func TestInvalidPromptRequestsAreRejected(t *testing.T) {
 		} {
 			_, err := c.GetPrompt(t.Context(), tc.name, tc.arguments)
 			var reported *jsonrpc.Error
-			if !errors.As(err, &reported) || reported.Code != tc.code ||
-				!strings.Contains(reported.Message, tc.message) || strings.Contains(reported.Message, "secret") {
-				t.Errorf("%s %v: %v", tc.name, tc.arguments, err)
-			}
+			must.CheckThat(t, errors.As(err, &reported) && reported.Code == tc.code &&
+				strings.Contains(reported.Message, tc.message) && !strings.Contains(reported.Message, "secret"),
+				"%s %v: %v", tc.name, tc.arguments, err)
 		}
 	})
 }
@@ -195,15 +191,13 @@ func TestComplete(t *testing.T) {
 			{template("issue://parley/7"), "number", "2", []string{"21", repo}},
 		} {
 			got, err := complete(tc.ref, tc.name, tc.value)
-			if err != nil || !cmp.Equal(tc.want, got.Values) || *got.Total != int64(len(tc.want)) || got.HasMore {
-				t.Errorf("%s of %+v, %q: %+v, %v", tc.name, tc.ref, tc.value, got, err)
-			}
+			must.CheckThat(t, err == nil && cmp.Equal(tc.want, got.Values) && *got.Total == int64(len(tc.want)) &&
+				!got.HasMore, "%s of %+v, %q: %+v, %v", tc.name, tc.ref, tc.value, got, err)
 		}
 		got, err := complete(prompt("review"), "author", "x")
-		if err != nil || len(got.Values) != mcp.MaxCompletionValues || got.Values[99] != "x"+language+"99" ||
-			*got.Total != 250 || !got.HasMore {
-			t.Errorf("more values than the limit: %+v, %v", got, err)
-		}
+		must.CheckThat(t, err == nil && len(got.Values) == mcp.MaxCompletionValues &&
+			got.Values[99] == "x"+language+"99" && *got.Total == 250 && got.HasMore,
+			"more values than the limit: %+v, %v", got, err)
 
 		for _, tc := range []struct {
 			ref         mcp.CompleteReference

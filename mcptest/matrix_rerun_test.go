@@ -91,9 +91,7 @@ func TestToolThatFailsRunsOnce(t *testing.T) {
 					must.Do(t, err)
 				}
 				result, err := c.CallTool(t.Context(), "pay", map[string]string{"a": "b"})
-				if err == nil && !result.IsError {
-					t.Error("the call succeeds")
-				}
+				must.CheckThat(t, err != nil || result.IsError, "the call succeeds")
 				must.CheckEqual(t, runs.Load(), 1, "the tool has run", err)
 				must.CheckEqual(t, c.Revision(), r, "the revision")
 			})
@@ -122,9 +120,7 @@ func TestErrorOfAnAnswerIsNotThatOfTheCall(t *testing.T) {
 		for _, of := range []error{call.ErrNotSent, call.ErrConnectionLost, httpclient.ErrSessionGone} {
 			must.CheckThat(t, !errors.Is(err, of), "the error of the call is %v", of)
 		}
-		if r.Modern() != errors.Is(err, mine) { // in a session the error is for the server
-			t.Errorf("got %v", err)
-		}
+		must.CheckThat(t, r.Modern() == errors.Is(err, mine), "got %v", err) // in a session the error is for the server
 		must.CheckEqual(t, runs.Load(), 1, "the tool has run", err)
 	})
 }

@@ -130,9 +130,8 @@ func all[E any](t *testing.T, seq iter.Seq2[*E, error]) []E {
 func TestResourcesAreDeclared(t *testing.T) {
 	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
 		declared := c.Server().Capabilities
-		if declared.Resources == nil || declared.Tools != nil || declared.Prompts != nil {
-			t.Errorf("declared: %+v", declared)
-		}
+		must.CheckThat(t, declared.Resources != nil && declared.Tools == nil && declared.Prompts == nil,
+			"declared: %+v", declared)
 		must.CheckEqual(t, declared.Completions != nil, c.Revision() >= mcp.V20250326, "completions are declared")
 	})
 }
@@ -163,33 +162,27 @@ func TestListResourcesAndFiles(t *testing.T) {
 			t.Fatalf("resources:\n%s\nwant:\n%s", strings.Join(uris, "\n"), strings.Join(want, "\n"))
 		}
 		readme, welcome := listed[0], listed[len(listed)-1]
-		if readme.Name != "README.md" || readme.MimeType != "text/markdown" || *readme.Size != 10 {
-			t.Errorf("file: %+v", readme)
-		}
-		if *welcome.Size != 9 || welcome.Description != "A greeting." || *welcome.Annotations.Priority != 0.5 {
-			t.Errorf("resource: %+v", welcome)
-		}
+		must.CheckThat(t, readme.Name == "README.md" && readme.MimeType == "text/markdown" && *readme.Size == 10,
+			"file: %+v", readme)
+		must.CheckThat(t, *welcome.Size == 9 && welcome.Description == "A greeting." &&
+			*welcome.Annotations.Priority == 0.5, "resource: %+v", welcome)
 		r := c.Revision()
-		if (welcome.Title != "") != (r >= mcp.V20250618) || (welcome.Meta != nil) != (r >= mcp.V20250618) ||
-			(welcome.Annotations.LastModified != "") != (r >= mcp.V20250618) ||
-			(welcome.Icons != nil) != (r >= mcp.V20251125) {
-			t.Errorf("%s: %+v", r, welcome)
-		}
+		must.CheckThat(t, (welcome.Title != "") == (r >= mcp.V20250618) &&
+			(welcome.Meta != nil) == (r >= mcp.V20250618) &&
+			(welcome.Annotations.LastModified != "") == (r >= mcp.V20250618) &&
+			(welcome.Icons != nil) == (r >= mcp.V20251125), "%s: %+v", r, welcome)
 	})
 }
 
 func TestListTemplates(t *testing.T) {
 	everywhere(t, newLibrary(t), func(t *testing.T, c *client.Client) {
 		listed := all(t, c.ResourceTemplates(t.Context()))
-		if len(listed) != 2 || listed[0].URITemplate != "file:///library/{+path}" || listed[0].Name != "library" ||
-			listed[1].Name != "issue" {
-			t.Fatalf("templates: %+v", listed)
-		}
+		must.That(t, len(listed) == 2 && listed[0].URITemplate == "file:///library/{+path}" &&
+			listed[0].Name == "library" && listed[1].Name == "issue", "templates: %+v", listed)
 		r := c.Revision()
-		if issue := listed[1]; (issue.Title != "") != (r >= mcp.V20250618) ||
-			(issue.Meta != nil) != (r >= mcp.V20250618) || (issue.Icons != nil) != (r >= mcp.V20251125) {
-			t.Errorf("%s: %+v", r, issue)
-		}
+		issue := listed[1]
+		must.CheckThat(t, (issue.Title != "") == (r >= mcp.V20250618) && (issue.Meta != nil) == (r >= mcp.V20250618) &&
+			(issue.Icons != nil) == (r >= mcp.V20251125), "%s: %+v", r, issue)
 	})
 }
 
@@ -227,9 +220,8 @@ func TestReadResources(t *testing.T) {
 				ttl, scope = 60_000, mcp.CacheScopePublic
 			}
 			if c.Revision().Modern() {
-				if result.TTLMs == nil || *result.TTLMs != ttl || result.CacheScope != scope {
-					t.Errorf("%s: cache hints %+v", uri, result.CacheHints)
-				}
+				must.CheckThat(t, result.TTLMs != nil && *result.TTLMs == ttl && result.CacheScope == scope,
+					"%s: cache hints %+v", uri, result.CacheHints)
 			} else if result.CacheHints != (mcp.CacheHints{}) {
 				t.Errorf("%s: cache hints %+v in %s", uri, result.CacheHints, c.Revision())
 			}
@@ -338,9 +330,8 @@ func TestClientCachesFreshResourceUntilItChanges(t *testing.T) {
 			}
 			last = want
 			result, err := c.ReadResource(t.Context(), "note://a", options...)
-			if err != nil || result.Contents[0].Text != fmt.Sprint(want) {
-				t.Errorf("%+v, %v; want %d", result, err, want)
-			}
+			must.CheckThat(t, err == nil && result.Contents[0].Text == fmt.Sprint(want),
+				"%+v, %v; want %d", result, err, want)
 		}
 		read(1)
 		read(1)

@@ -92,9 +92,8 @@ func TestCallToolWaitsForTasks(t *testing.T) {
 		var asked atomic.Int32
 		c := dial(taking("Oslo", &asked))
 		out, err := client.CallTool[weather](t.Context(), c, "greet", nil)
-		if err != nil || out.City != "Oslo" || asked.Load() != 1 {
-			t.Errorf("%+v, %v, asked %d times", out, err, asked.Load())
-		}
+		must.CheckThat(t, err == nil && out.City == "Oslo" && asked.Load() == 1,
+			"%+v, %v, asked %d times", out, err, asked.Load())
 		for range 2 { // the second time the client knows that the tool requires a task
 			must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "build", nil))(t), "built")
 		}
@@ -123,9 +122,8 @@ func TestTaskIsResumedByAnotherClient(t *testing.T) {
 			must.Equal(t, string(result.StructuredContent), `{"city":"Rome","degrees":3}`, result)
 		}
 		state, err := task.Get(t.Context())
-		if err != nil || state.Status != mcp.TaskCompleted || asked.Load() != 1 {
-			t.Errorf("%+v, %v, asked %d times", state, err, asked.Load())
-		}
+		must.CheckThat(t, err == nil && state.Status == mcp.TaskCompleted && asked.Load() == 1,
+			"%+v, %v, asked %d times", state, err, asked.Load())
 		must.Check(t, task.Cancel(t.Context()), "cancelling a task that has ended")
 		unknown := must.Get(c.Task("unknown"))(t)
 		var lost *client.TaskError
@@ -143,9 +141,7 @@ func TestEndOfWaitDoesNotCancelTask(t *testing.T) {
 		task := must.Get(c.StartTool(t.Context(), "wait", nil))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := task.Wait(ctx); !errors.Is(err, context.Canceled) { // leaves the task alone
-			t.Error(err)
-		}
+		must.CheckIs(t, must.Err(task.Wait(ctx)), context.Canceled) // leaves the task alone
 		state := must.Get(task.Get(t.Context()))(t)
 		must.Equal(t, state.Status, mcp.TaskWorking, state)
 		must.Do(t, task.Cancel(t.Context()))
@@ -186,9 +182,7 @@ func TestEndOfContextCancelsTaskOfCall(t *testing.T) {
 		}
 		err := <-ended
 		must.CheckThat(t, err != nil, "the handler's context has no cause")
-		if err := c.Close(); err != nil { // after tasks/cancel
-			t.Error(err)
-		}
+		must.Check(t, c.Close()) // after tasks/cancel
 		want := map[string]string{"tools/call": "*mcp.CreateTaskResult", "tasks/get": "*mcp.GetTaskResult",
 			"tasks/cancel": "*mcp.EmptyResult"}
 		if !c.Revision().Modern() {
@@ -215,9 +209,8 @@ func TestProgramAnswersTask(t *testing.T) {
 		}
 		var state *mcp.DetailedTask
 		for state == nil || state.Status == mcp.TaskWorking {
-			if state, err = task.Get(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			state, err = task.Get(t.Context())
+			must.Do(t, err)
 		}
 		responses := make(mcp.InputResponses)
 		for key := range state.InputRequests {
@@ -225,9 +218,8 @@ func TestProgramAnswersTask(t *testing.T) {
 		}
 		must.Do(t, task.Answer(t.Context(), responses))
 		result, err := task.Wait(t.Context())
-		if err != nil || string(result.StructuredContent) != `{"city":"Paris","degrees":3}` || asked.Load() != 0 {
-			t.Errorf("%+v, %v, asked %d times", result, err, asked.Load())
-		}
+		must.CheckThat(t, err == nil && string(result.StructuredContent) == `{"city":"Paris","degrees":3}` &&
+			asked.Load() == 0, "%+v, %v, asked %d times", result, err, asked.Load())
 	})
 }
 
@@ -281,9 +273,8 @@ func TestStartToolWithoutTask(t *testing.T) {
 		state := must.Get(task.Get(t.Context()))(t)
 		must.CheckThat(t, state.Status == mcp.TaskCompleted && state.Result != nil, "%+v", state)
 		must.Check(t, task.Cancel(t.Context()))
-		if err := task.Answer(t.Context(), nil); err == nil {
-			t.Error("Answer accepts responses for a tool that has run")
-		}
+		err := task.Answer(t.Context(), nil)
+		must.CheckThat(t, err != nil, "Answer accepts responses for a tool that has run")
 	})
 }
 
@@ -297,9 +288,8 @@ func TestNoTasksTurnsOffTasks(t *testing.T) {
 		task := must.Get(c.StartTool(t.Context(), "break", nil))(t)
 		must.CheckEqual(t, task.ID(), "", task)
 		var reported *jsonrpc.Error
-		if _, err := c.CallTool(t.Context(), "build", nil); !errors.As(err, &reported) {
-			t.Errorf("a tool that requires tasks: %v", err)
-		}
+		_, err := c.CallTool(t.Context(), "build", nil)
+		must.CheckThat(t, errors.As(err, &reported), "a tool that requires tasks: %v", err)
 	})
 }
 
@@ -431,9 +421,8 @@ func TestServerThatGivesUpCancelsTheTaskOfTheClient(t *testing.T) {
 		must.CheckFails(t, must.Err(client.CallTool[string](t.Context(), c, "impatient", nil)), "no time left",
 			"the tool")
 		must.CheckFails(t, <-ended, "cancelled the task", "the handler of the client ended")
-		if n.of("< tasks/cancel") != 1 || n.of("< notifications/cancelled") != 0 || !n.has(`"status":"cancelled"`) {
-			t.Errorf("%q", n.texts)
-		}
+		must.CheckThat(t, n.of("< tasks/cancel") == 1 && n.of("< notifications/cancelled") == 0 &&
+			n.has(`"status":"cancelled"`), "%q", n.texts)
 	}, func(d *client.Dialer) {
 		n = counting(d)
 		d.Elicit = func(ctx context.Context, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {

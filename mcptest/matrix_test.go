@@ -64,9 +64,8 @@ func (tp *tap) message(sent bool, raw []byte) {
 	}
 	must.Check(tp.t, spec.ValidateMessage(tp.revision, raw, method), sent, raw)
 	for _, member := range modernMembers { // the older schemas allow further members
-		if !tp.revision.Modern() && bytes.Contains(raw, []byte(member)) {
-			tp.t.Errorf("sent=%v %s\nhas %s, which is of 2026-07-28", sent, raw, member)
-		}
+		must.CheckThat(tp.t, tp.revision.Modern() || !bytes.Contains(raw, []byte(member)),
+			"sent=%v %s\nhas %s, which is of 2026-07-28", sent, raw, member)
 	}
 }
 
@@ -167,9 +166,8 @@ func newServer() *server.Server {
 func TestDescription(t *testing.T) {
 	everywhere(t, newServer, func(t *testing.T, c *client.Client) {
 		s := c.Server()
-		if s.Info.Name != "matrix" || s.Info.Version != "1.2.3" || s.Instructions != "Call the tools." {
-			t.Errorf("the details of the server are %+v", s)
-		}
+		must.CheckThat(t, s.Info.Name == "matrix" && s.Info.Version == "1.2.3" && s.Instructions == "Call the tools.",
+			"the details of the server are %+v", s)
 		must.CheckThat(t, s.Capabilities.Tools != nil, "the tools capability is not declared")
 		if title := s.Info.Title; (title != "") != (c.Revision() >= mcp.V20250618) {
 			t.Errorf("title %q in %s", title, c.Revision())
@@ -218,9 +216,8 @@ func TestToolErrorsAreResults(t *testing.T) {
 			_, err := client.CallTool[string](t.Context(), c, name, nil)
 			var failed *client.ToolError
 			must.CheckThat(t, errors.As(err, &failed) && strings.Contains(err.Error(), want), "%s: %v", name, err)
-			if strings.Contains(fmt.Sprint(err), "secret") {
-				t.Errorf("%s: the client receives the value of the panic: %v", name, err)
-			}
+			must.CheckThat(t, !strings.Contains(fmt.Sprint(err), "secret"),
+				"%s: the client receives the value of the panic: %v", name, err)
 		}
 	})
 }
@@ -230,10 +227,8 @@ func TestProtocolErrorsAreErrors(t *testing.T) {
 		for name, want := range map[string]string{"reject": "unit is unknown", "missing": "unknown tool"} {
 			_, err := c.CallTool(t.Context(), name, nil)
 			var reported *jsonrpc.Error
-			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams ||
-				!strings.Contains(reported.Message, want) {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidParams &&
+				strings.Contains(reported.Message, want), "%s: %v", name, err)
 		}
 	})
 }
@@ -251,9 +246,8 @@ func TestConcurrentCallsReceiveTheirOwnProgress(t *testing.T) {
 						must.CheckEqual(t, total, float64(to), to)
 						must.CheckEqual(t, done, float64(reports), to)
 					}))
-				if err != nil || text.IsError || reports != to {
-					t.Errorf("call %d: %d reports, %v", to, reports, err)
-				}
+				must.CheckThat(t, err == nil && !text.IsError && reports == to,
+					"call %d: %d reports, %v", to, reports, err)
 			})
 		}
 		wg.Wait()
@@ -316,9 +310,8 @@ func TestResultCanBeSharedByConcurrentCalls(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				result, err := c.CallTool(t.Context(), "shared", nil)
-				if err != nil || len(result.Content) != 3 || string(result.Meta["com.example/a"]) != "1" {
-					t.Errorf("%+v, %v", result, err)
-				}
+				must.CheckThat(t, err == nil && len(result.Content) == 3 && string(result.Meta["com.example/a"]) == "1",
+					"%+v, %v", result, err)
 			})
 		}
 		wg.Wait()

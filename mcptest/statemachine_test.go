@@ -247,9 +247,7 @@ func (m *machine) check(c *machineCall, result *mcp.CallToolResult, err error, p
 		m.t.Errorf("%s %s reports %v", c.tool, c.nonce, progress)
 	}
 	if err != nil {
-		if !c.cancelled && !m.cut {
-			m.t.Errorf("%s %s: %v", c.tool, c.nonce, err)
-		}
+		must.CheckThat(m.t, c.cancelled || m.cut, "%s %s: %v", c.tool, c.nonce, err)
 		return
 	}
 	text := ""
@@ -295,14 +293,11 @@ func (m *machine) end() {
 		}
 	}
 	for at, c := range m.clients {
-		if err := c.Close(); err != nil && !m.cut {
-			m.t.Errorf("close: %v", err)
-		}
+		err := c.Close()
+		must.CheckThat(m.t, err == nil || m.cut, "close: %v", err)
 		again := m.network != nil && (m.revision.Modern() || m.cut) // each HTTP request or session has its own ids
 		for id, n := range m.responses[at] {
-			if n > 1 && !again {
-				m.t.Errorf("request %s of client %d has %d responses", id, at, n)
-			}
+			must.CheckThat(m.t, n <= 1 || again, "request %s of client %d has %d responses", id, at, n)
 		}
 	}
 }

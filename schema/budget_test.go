@@ -58,13 +58,10 @@ func TestExpressionsOfOneSchemaTakeBoundedMemory(t *testing.T) {
 				return string(appendQuoted(nil, unique))
 			}))
 			allocated, kept, s, err := memoryOf(func() (*Schema, error) { return Compile(doc) })
-			if err != nil && !errors.Is(err, ErrLimit) {
-				t.Errorf("%s, %s: %v", name, keyword, err)
-			}
-			if allocated > 64<<20 || kept > 24<<20 {
-				t.Errorf("%s, %s: %d bytes of schema allocate %d MB and keep %d MB", name, keyword, len(doc),
-					allocated>>20, kept>>20)
-			}
+			must.CheckThat(t, err == nil || errors.Is(err, ErrLimit), "%s, %s: %v", name, keyword, err)
+			must.CheckThat(t, allocated <= 64<<20 && kept <= 24<<20,
+				"%s, %s: %d bytes of schema allocate %d MB and keep %d MB", name, keyword, len(doc), allocated>>20,
+				kept>>20)
 			runtime.KeepAlive(s)
 		}
 	}
@@ -103,9 +100,8 @@ func TestParsingAnExpressionIsPaidForInAdvance(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if _, runes, _ := sizeOf(tree); runes > paid {
-			t.Errorf("%s: %d runes, and %d are paid for", name, runes, paid)
-		}
+		_, runes, _ := sizeOf(tree)
+		must.CheckThat(t, runes <= paid, "%s: %d runes, and %d are paid for", name, runes, paid)
 	}
 }
 
@@ -187,9 +183,8 @@ func TestSchemasThatExceedABoundUseUpABudget(t *testing.T) {
 			break
 		}
 	}
-	if _, err := new(Budget).Compile([]byte(`{"type":5}`)); errors.Is(err, ErrLimit) || err == nil {
-		t.Error(err)
-	}
+	_, err := new(Budget).Compile([]byte(`{"type":5}`))
+	must.CheckThat(t, !errors.Is(err, ErrLimit) && err != nil, "%v", err)
 }
 
 // edges counts the steps of checkCycles.

@@ -142,10 +142,8 @@ func TestDefaultsReachListsAndMaps(t *testing.T) {
 	}
 	must.Do(t, Decode([]byte(`{"List":[{},{"size":1}],"Map":{"a":{}},"Deep":[[{"first":{},"second":{"name":"n",`+
 		`"kids":[{"name":"m"}]}}]]}`), &got))
-	if got.List[0].Size != 20 || got.List[1].Size != 1 || got.Map["a"].Size != 20 || got.Deep[0][0].First.Size != 20 ||
-		got.Deep[0][0].Second.Kids[0].Name != "m" {
-		t.Errorf("%+v", got)
-	}
+	must.CheckThat(t, got.List[0].Size == 20 && got.List[1].Size == 1 && got.Map["a"].Size == 20 &&
+		got.Deep[0][0].First.Size == 20 && got.Deep[0][0].Second.Kids[0].Name == "m", "%+v", got)
 }
 
 func TestIntegersAreExactInEverySpelling(t *testing.T) {
@@ -209,9 +207,8 @@ func TestDecodeErrorsNameThePlace(t *testing.T) {
 		var v in
 		err := Decode([]byte(test.raw), &v)
 		var invalid *ValidationError
-		if !errors.As(err, &invalid) || err.Error() != test.want {
-			t.Errorf("%s\n got %v\nwant %s", test.raw, err, test.want)
-		}
+		must.CheckThat(t, errors.As(err, &invalid) && err.Error() == test.want,
+			"%s\n got %v\nwant %s", test.raw, err, test.want)
 	}
 }
 
@@ -318,9 +315,8 @@ func TestMarshalledValuesMatchTheirSchema(t *testing.T) {
 		must.CheckEqual(t, string(must.Get(Marshal(into.Elem().Interface()))(t)), string(raw))
 	}
 	must.CheckEqual(t, string(must.Get(Marshal(nil))(t)), "null")
-	if _, err := Marshal(math.NaN()); err == nil {
-		t.Error("NaN has a JSON form")
-	}
+	_, err := Marshal(math.NaN())
+	must.CheckThat(t, err != nil, "NaN has a JSON form")
 }
 
 // fuzzed has a field of each kind for which the schema and the decoder agree.

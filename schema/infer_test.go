@@ -203,9 +203,8 @@ func TestInferredSchemas(t *testing.T) {
 
 func TestInferenceIsCachedAndDeterministic(t *testing.T) {
 	first := must.Get(For[forest]())(t)
-	if again, _ := For[forest](); again != first {
-		t.Error("inferred twice")
-	}
+	again, _ := For[forest]()
+	must.CheckEqual(t, again, first, "inferred twice")
 	for range 20 {
 		s := must.Get(infer(reflect.TypeFor[forest]()))(t)
 		must.Equal(t, string(s.JSON()), string(first.JSON()))
@@ -247,13 +246,11 @@ func TestUnsupportedTypesNameTheField(t *testing.T) {
 	} {
 		_, err := ForType(test.typ)
 		var bad *typeError
-		if !errors.As(err, &bad) || test.path != "" && bad.Path != test.path {
-			t.Errorf("%v: %v, want a *typeError about %s", test.typ, err, test.path)
-		}
+		must.CheckThat(t, errors.As(err, &bad) && (test.path == "" || bad.Path == test.path),
+			"%v: %v, want a *typeError about %s", test.typ, err, test.path)
 	}
-	if _, err := ForType(nil); err == nil {
-		t.Error("nil is a type")
-	}
+	_, err := ForType(nil)
+	must.CheckThat(t, err != nil, "nil is a type")
 }
 
 func TestTagsWithoutEffectNameTheRightOne(t *testing.T) {
@@ -391,9 +388,8 @@ func TestMalformedTagsNameTheField(t *testing.T) {
 	} {
 		_, err := ForType(typ)
 		var bad *typeError
-		if !errors.As(err, &bad) || bad.Path != typ.String()+".Bad" {
-			t.Errorf("%v: %v, want a *typeError about .Bad", typ, err)
-		}
+		must.CheckThat(t, errors.As(err, &bad) && bad.Path == typ.String()+".Bad",
+			"%v: %v, want a *typeError about .Bad", typ, err)
 	}
 }
 

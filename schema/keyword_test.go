@@ -159,9 +159,8 @@ func TestUncheckedKeywordsNeverRejectAValue(t *testing.T) {
 		`{"if":` + unknown + `,"then":false,"else":false}`,
 		`{"anyOf":[{"type":"number"},{"allOf":[` + unknown + `,false]}]}`,
 	} {
-		if compile(t, schema).Validate([]byte(`"x"`)) == nil {
-			t.Errorf("%s: a value is valid that other keywords reject", schema)
-		}
+		must.CheckThat(t, compile(t, schema).Validate([]byte(`"x"`)) != nil,
+			"%s: a value is valid that other keywords reject", schema)
 	}
 }
 
@@ -187,9 +186,8 @@ func TestNumbersCompareAsRationals(t *testing.T) {
 		same := string(appendCanonicalNumber(nil, []byte(a))) == string(appendCanonicalNumber(nil, []byte(b)))
 		must.Equal(t, same, (x.Cmp(y) == 0), a, b)
 		if text, ok := plainInteger([]byte(a)); ok {
-			if n, _ := new(big.Rat).SetString(string(text)); n == nil || n.Cmp(x) != 0 {
-				t.Fatalf("%s spelled out is %s", a, text)
-			}
+			n, _ := new(big.Rat).SetString(string(text))
+			must.That(t, n != nil && n.Cmp(x) == 0, "%s spelled out is %s", a, text)
 		}
 	})
 }
@@ -334,14 +332,12 @@ func TestHeaderConstraintsAreEnforced(t *testing.T) {
 		property(`{"properties":{"` + strings.Repeat("x", 9<<10) + `":{"type":"string","x-mcp-header":"A"}}}`),
 	} {
 		var bad *HeaderError
-		if _, err := Headers([]byte(schema)); !errors.As(err, &bad) || len(err.Error()) > 2048 {
-			t.Errorf("%v, want a short *HeaderError", err)
-		}
+		_, err := Headers([]byte(schema))
+		must.CheckThat(t, errors.As(err, &bad) && len(err.Error()) <= 2048, "%v, want a short *HeaderError", err)
 	}
 	var invalid *ValidationError
-	if _, err := Headers([]byte(`{"properties":{},"properties":{}}`)); !errors.As(err, &invalid) {
-		t.Errorf("%v, want a *ValidationError", err)
-	}
+	_, err := Headers([]byte(`{"properties":{},"properties":{}}`))
+	must.CheckThat(t, errors.As(err, &invalid), "%v, want a *ValidationError", err)
 }
 
 // FuzzXMCPHeaderSchema checks that each annotation of an accepted schema is the one that the document has at its path,
@@ -363,9 +359,7 @@ func FuzzXMCPHeaderSchema(f *testing.F) {
 		must.That(t, len(params) <= maxHeaders, "%d annotations are accepted", len(params))
 		taken := map[string]bool{}
 		for _, p := range params {
-			if p.Type != "string" && p.Type != "integer" && p.Type != "boolean" {
-				t.Fatalf("%s: %+v", raw, p)
-			}
+			must.That(t, p.Type == "string" || p.Type == "integer" || p.Type == "boolean", "%s: %+v", raw, p)
 			pointer := []byte{}
 			for _, name := range p.Path {
 				pointer = appendPointer(append(pointer, "/properties"...), name)
@@ -374,9 +368,8 @@ func FuzzXMCPHeaderSchema(f *testing.F) {
 			must.That(t, ok, "%s: nothing at %s", raw, pointer)
 			name, _ := d.member(at, "x-mcp-header")
 			typ, _ := d.member(at, "type")
-			if d.Text(name) != p.Name || d.Text(typ) != p.Type || !isToken(p.Name) || taken[strings.ToLower(p.Name)] {
-				t.Fatalf("%s: %+v", raw, p)
-			}
+			must.That(t, d.Text(name) == p.Name && d.Text(typ) == p.Type && isToken(p.Name) &&
+				!taken[strings.ToLower(p.Name)], "%s: %+v", raw, p)
 			taken[strings.ToLower(p.Name)] = true
 		}
 	})

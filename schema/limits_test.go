@@ -27,10 +27,9 @@ func TestSchemasAtALimitPassAndLargerOnesFail(t *testing.T) {
 	} {
 		must.Check(t, must.Err(small.Compile([]byte(test.within))), test.name, "at the bound")
 		var limit *limitError
-		if _, err := small.Compile([]byte(test.beyond)); !errors.As(err, &limit) || !errors.Is(err, ErrLimit) ||
-			errors.Is(err, errTooSlow) {
-			t.Errorf("%s: beyond the bound: %v, want a *limitError", test.name, err)
-		}
+		_, err := small.Compile([]byte(test.beyond))
+		must.CheckThat(t, errors.As(err, &limit) && errors.Is(err, ErrLimit) && !errors.Is(err, errTooSlow),
+			"%s: beyond the bound: %v, want a *limitError", test.name, err)
 	}
 }
 
@@ -58,9 +57,7 @@ func TestInstancesAreBounded(t *testing.T) {
 	}
 	s := must.Get(Compile([]byte(`true`)))(t)
 	list := func(n int) string { return "[0" + strings.Repeat(",0", n-1) + "]" }
-	if err := s.Validate([]byte(list(999_999))); err != nil { // and the list itself
-		t.Errorf("a million values: %v", err)
-	}
+	must.Check(t, s.Validate([]byte(list(999_999))), "a million values") // and the list itself
 	must.CheckIs(t, s.Validate([]byte(list(1_000_000))), ErrLimit)
 }
 
@@ -213,9 +210,8 @@ func TestAReportEndsWithItsLastIssue(t *testing.T) {
 	err := r.validate(s.program, []byte(`[`+repeated(500_000, `%d`)+`]`))
 	var invalid *ValidationError
 	must.That(t, errors.As(err, &invalid) && len(invalid.Issues) == maxIssues, "%v, want %d issues", err, maxIssues)
-	if r.fuel < 0 || looks > 2+2*3_500_000/bytesPerUnit/refuelUnits {
-		t.Errorf("%d looks at the clock: the report goes on after its last issue", looks)
-	}
+	must.CheckThat(t, r.fuel >= 0 && looks <= 2+2*3_500_000/bytesPerUnit/refuelUnits,
+		"%d looks at the clock: the report goes on after its last issue", looks)
 }
 
 // trap listens on a port and fails the test if there is a connection.
@@ -267,9 +263,8 @@ func TestRemoteRefIsNeverFetched(t *testing.T) {
 		s, err := Compile([]byte(schema))
 		var ref *RefError
 		var unknown *dialectError
-		if !errors.As(err, &ref) && !errors.As(err, &unknown) {
-			t.Errorf("Compile(%s): %v, %v, want a *RefError or *dialectError", schema, s, err)
-		}
+		must.CheckThat(t, errors.As(err, &ref) || errors.As(err, &unknown),
+			"Compile(%s): %v, %v, want a *RefError or *dialectError", schema, s, err)
 	}
 }
 
@@ -428,10 +423,8 @@ func TestAdversarialInputEndsInTime(t *testing.T) {
 			var invalid *ValidationError
 			var ref *RefError
 			var malformed *invalidSchemaError
-			if err != nil && !errors.Is(err, ErrLimit) && !errors.As(err, &invalid) && !errors.As(err, &ref) &&
-				!errors.As(err, &malformed) {
-				t.Errorf("the error has an unknown type: %v", err)
-			}
+			must.CheckThat(t, err == nil || errors.Is(err, ErrLimit) || errors.As(err, &invalid) ||
+				errors.As(err, &ref) || errors.As(err, &malformed), "the error has an unknown type: %v", err)
 			took := time.Since(start)
 			must.CheckThat(t, took <= allowance, "took %v", took)
 		})
@@ -508,9 +501,8 @@ func TestUnknownDialectIsATypedError(t *testing.T) {
 	} {
 		_, err := Compile([]byte(fmt.Sprintf(`{"$schema":%q,"type":"object"}`, uri)))
 		var unknown *dialectError
-		if !errors.As(err, &unknown) || unknown.Dialect != uri {
-			t.Errorf("$schema %q: %v, want a *dialectError", uri, err)
-		}
+		must.CheckThat(t, errors.As(err, &unknown) && unknown.Dialect == uri,
+			"$schema %q: %v, want a *dialectError", uri, err)
 	}
 }
 

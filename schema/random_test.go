@@ -290,12 +290,9 @@ func agreeOnRandomSchema(t *rapid.T) {
 		value := drawInstance(t, 3)
 		instance := must.Get(json.Marshal(value))(t)
 		got, valid := s.Validate(instance), want.Validate(value)
-		if (got == nil) != (valid == nil) {
-			t.Fatalf("schema %s\ninstance %s\ngot %v\noracle %v", raw, instance, got, valid)
-		}
-		if got != nil && got.Error() == "" {
-			t.Fatalf("schema %s\ninstance %s: the error has no text", raw, instance)
-		}
+		must.That(t, (got == nil) == (valid == nil),
+			"schema %s\ninstance %s\ngot %v\noracle %v", raw, instance, got, valid)
+		must.That(t, got == nil || got.Error() != "", "schema %s\ninstance %s: the error has no text", raw, instance)
 	}
 }
 
@@ -325,9 +322,8 @@ func TestAnUncheckedPatternRejectsNothingThatACheckedOneAccepts(t *testing.T) {
 			if known.Validate(instance) != nil {
 				continue
 			}
-			if err := unknown.Validate(instance); err != nil {
-				t.Fatalf("schema %s\ninstance %s: %v", loose, instance, err)
-			}
+			err := unknown.Validate(instance)
+			must.That(t, err == nil, "schema %s\ninstance %s: %v", loose, instance, err)
 		}
 	})
 }

@@ -64,18 +64,15 @@ func runSuite(t *testing.T, suite fs.FS, pattern string) (tests int) {
 	t.Helper()
 	for directory, d := range suiteDirectories {
 		files, err := fs.Glob(suite, "tests/"+directory+"/"+pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: no files %s: %v; scripts/tools installs the suite", directory, pattern, err)
-		}
+		must.That(t, err == nil && len(files) != 0,
+			"%s: no files %s: %v; scripts/tools installs the suite", directory, pattern, err)
 		for _, name := range files {
 			if unsupported[strings.TrimPrefix(name, "tests/"+directory+"/")] {
 				continue
 			}
 			raw := must.Get(fs.ReadFile(suite, name))(t)
 			var groups []suiteGroup
-			if err := json.Unmarshal(raw, &groups); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			must.Do(t, json.Unmarshal(raw, &groups), name)
 			for _, group := range groups {
 				tests += group.run(t, name, d)
 			}

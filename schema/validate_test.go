@@ -171,9 +171,8 @@ func TestSchemasAreSafeForConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for range 200 {
 				must.Check(t, fast.Validate([]byte(`{"email":"x","address":{"city":"y"}}`)))
-				if fast.Validate([]byte(`{"email":1}`)) == nil || slow.Validate([]byte(`{"a":"("}`)) == nil {
-					t.Error("an invalid instance is valid")
-				}
+				must.CheckThat(t, fast.Validate([]byte(`{"email":1}`)) != nil &&
+					slow.Validate([]byte(`{"a":"("}`)) != nil, "an invalid instance is valid")
 				must.Check(t, slow.Validate([]byte(`{"a":"(a)","b":"x"}`)))
 			}
 		})
@@ -217,9 +216,8 @@ func TestErrorsNameFaultAndRemedy(t *testing.T) {
 		{`{"properties":`, `value/properties: expected valid JSON, got end of input at byte 14`},
 	} {
 		_, err := Compile([]byte(test.schema))
-		if err == nil || err.Error() != test.want {
-			t.Errorf("%.60s\n got %v\nwant %s", test.schema, err, test.want)
-		}
+		must.CheckThat(t, err != nil && err.Error() == test.want,
+			"%.60s\n got %v\nwant %s", test.schema, err, test.want)
 	}
 	_, err := For[struct{ Amount, Odd complex128 }]()
 	if want := "schema: struct { Amount complex128; Odd complex128 }.Amount: the type complex128 has no JSON form; " +

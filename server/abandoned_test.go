@@ -220,10 +220,9 @@ func TestAQuestionEndsWhenItsClientLeaves(t *testing.T) {
 				t.Errorf("%s: after %v: %v", version, time.Since(left), err)
 			}
 			close(f.steps)
-			if got := f.resume(0, session, asked[0].ID).frames(); len(got) == 0 ||
-				!strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
-				t.Errorf("%s: the call has no response: %v", version, got)
-			}
+			got := f.resume(0, session, asked[0].ID).frames()
+			must.CheckThat(t, len(got) != 0 && strings.Contains(got[len(got)-1].Data, `"id":1,"result"`),
+				"%s: the call has no response: %v", version, got)
 		})
 	}
 }

@@ -139,9 +139,8 @@ func TestAnswersOfAnotherTypeAreRejected(t *testing.T) {
 				response, asked := interview(t, modern, tool, answer)
 				must.CheckThat(t, !strings.Contains(response, "answered") && asked != 0 && asked <= 10,
 					"%s, modern=%v: %s was taken when it was asked %d times: %s", tool, modern, answer, asked, response)
-				if strings.HasPrefix(answer, "{") && asked != 3 {
-					t.Errorf("%s, modern=%v: %s was asked for %d times", tool, modern, answer, asked)
-				}
+				must.CheckThat(t, !strings.HasPrefix(answer, "{") || asked == 3,
+					"%s, modern=%v: %s was asked for %d times", tool, modern, answer, asked)
 			}
 		}
 	}
@@ -152,10 +151,8 @@ func TestNullForAnOptionalFieldOfAFormIsAbsent(t *testing.T) {
 		"optional_by_schema": `answered {\"day\":\"mon\"}`} {
 		for _, modern := range []bool{false, true} {
 			response, asked := interview(t, modern, tool, `{"action":"accept","content":{"day":"mon","note":null}}`)
-			if !strings.Contains(strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(response), want) ||
-				asked != 1 {
-				t.Errorf("%s, modern=%v: asked %d times: %s", tool, modern, asked, response)
-			}
+			must.CheckThat(t, strings.Contains(strings.NewReplacer("<", `\u003c`, ">", `\u003e`).Replace(response),
+				want) && asked == 1, "%s, modern=%v: asked %d times: %s", tool, modern, asked, response)
 			if response, _ := interview(t, modern, tool,
 				`{"action":"accept","content":{"day":null,"note":"x"}}`); strings.Contains(response, "answered") {
 				t.Errorf("%s, modern=%v: null for a required field: %s", tool, modern, response)
@@ -173,10 +170,9 @@ func TestUnknownMembersOfAnswersAreIgnored(t *testing.T) {
 			"sampling": `{"role":"assistant","model":"m","content":{"type":"text","text":"x"},"extra":[1]}`,
 			"roots":    `{"roots":[{"uri":"file:///x","extra":true}],"extra":1}`,
 		} {
-			if response, asked := interview(t, modern, tool, answer); !strings.Contains(response, "answered") ||
-				asked != 1 {
-				t.Errorf("%s, modern=%v: asked %d times: %s", tool, modern, asked, response)
-			}
+			response, asked := interview(t, modern, tool, answer)
+			must.CheckThat(t, strings.Contains(response, "answered") && asked == 1,
+				"%s, modern=%v: asked %d times: %s", tool, modern, asked, response)
 		}
 	}
 }
@@ -265,9 +261,8 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 			}
 			question := ""
 			for !strings.Contains(question, "roots/list") {
-				if question = stream.Data(); question == "" {
-					t.Fatal("nothing was asked")
-				}
+				question = stream.Data()
+				must.That(t, question != "", "nothing was asked")
 			}
 			_, id, _ := strings.Cut(question, `"id":`)
 			id, _, _ = strings.Cut(id, ",")
@@ -279,10 +274,9 @@ func TestAnInvalidResponseEndsTheQuestion(t *testing.T) {
 			}
 			a := e.do("POST", path, none, header...)
 			must.CheckEqual(t, a.status, want, a)
-			if data := stream.Data(); !strings.Contains(data, `"id":2`) || !strings.Contains(data, `"isError":true`) ||
-				!strings.Contains(data, "invalid response") {
-				t.Errorf("the call was answered with %q", data)
-			}
+			data := stream.Data()
+			must.CheckThat(t, strings.Contains(data, `"id":2`) && strings.Contains(data, `"isError":true`) &&
+				strings.Contains(data, "invalid response"), "the call was answered with %q", data)
 		})
 	}
 }

@@ -65,13 +65,11 @@ func TestACallerWithoutAPrincipalIsNotServed(t *testing.T) {
 				got["end"] = wiretest.Record(h, http.MethodDelete, "http://localhost/mcp", "", "Mcp-Session-Id", "x")
 			}
 			for what, resp := range got {
-				if resp.Code != want && !(want == 0 && resp.Code == http.StatusOK) {
-					t.Errorf("%s, %s, %v: %d %s", name, what, caller, resp.Code, resp.Body)
-				}
+				must.CheckThat(t, resp.Code == want || (want == 0 && resp.Code == http.StatusOK),
+					"%s, %s, %v: %d %s", name, what, caller, resp.Code, resp.Body)
 			}
-			if want == http.StatusInternalServerError && !strings.Contains(log.String(), "has no principal") {
-				t.Errorf("log: %s", &log)
-			}
+			must.CheckThat(t, want != http.StatusInternalServerError ||
+				strings.Contains(log.String(), "has no principal"), "log: %s", &log)
 		}
 	}
 }
@@ -100,9 +98,8 @@ func TestAuthVerifiesRequestsThatTheProgramHasNotAuthenticated(t *testing.T) {
 		"caller without scopes": {&auth.Info{Principal: ada.Principal}, nil, http.StatusForbidden, "insufficient scope"},
 	} {
 		got := asWhoami(inFront(whoami(tokens(t)), func(*http.Request) *auth.Info { return tc.caller }), tc.header...)
-		if got.Code != tc.status || !strings.Contains(got.Body.String(), tc.want) {
-			t.Errorf("%s: %d %s", name, got.Code, got.Body)
-		}
+		must.CheckThat(t, got.Code == tc.status && strings.Contains(got.Body.String(), tc.want),
+			"%s: %d %s", name, got.Code, got.Body)
 	}
 }
 

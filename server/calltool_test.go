@@ -94,17 +94,15 @@ func TestACalledToolServesTheCall(t *testing.T) {
 		`{"name":"unfit"}`:                             "does not match its output schema",
 	} {
 		got := do(arguments)
-		if !strings.Contains(got.text, want) || got.failed == strings.HasPrefix(want, "Hello") {
-			t.Errorf("%s: %+v, want %s", arguments, got, want)
-		}
+		must.CheckThat(t, strings.Contains(got.text, want) && got.failed != strings.HasPrefix(want, "Hello"),
+			"%s: %+v, want %s", arguments, got, want)
 	}
 	l.wantError(mcp.MethodCallTool, `"name":"do","arguments":{"name":"protocol"}`, -1234, "no")
 	l.wantError(mcp.MethodCallTool, `"name":"do","arguments":{"name":"guarded","arguments":{"name":"Ada"}}`,
 		jsonrpc.CodeInvalidRequest, "insufficient scope")
-	if got := connectLineAs(t, s,
-		ada).callTool(`"name":"do","arguments":{"name":"hidden","arguments":{"name":"Ada"}}`); got.failed {
-		t.Errorf("for Ada: %+v", got)
-	}
+	got := connectLineAs(t, s,
+		ada).callTool(`"name":"do","arguments":{"name":"hidden","arguments":{"name":"Ada"}}`)
+	must.CheckThat(t, !got.failed, "for Ada: %+v", got)
 }
 
 func TestACalledToolRunsInTheTaskOfItsCaller(t *testing.T) {

@@ -252,10 +252,9 @@ func TestSessionsReceiveOnlyTheirSubscriptions(t *testing.T) {
 			}
 			w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,`+
 				`"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`, r))
-			if m := w.Receive(); !strings.Contains(m, `"listChanged":true`) ||
-				!strings.Contains(m, `"subscribe":true`) {
-				t.Fatalf("capabilities: %s", m)
-			}
+			m := w.Receive()
+			must.That(t, strings.Contains(m, `"listChanged":true`) && strings.Contains(m, `"subscribe":true`),
+				"capabilities: %s", m)
 			s.RemoveTool("first") // before the end of the handshake
 			w.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 			expect(`{"jsonrpc":"2.0","id":2,"result":{}}`)
@@ -301,10 +300,9 @@ func TestListenWithoutAnEventStreamIsRejected(t *testing.T) {
 	defer endpoint.Close()
 	resp := wiretest.Do(t, "POST", endpoint.URL, listenRequest(`1`, `{"toolsListChanged":true}`),
 		append(listenHeader, "Accept", "application/json")...)
-	if text := wiretest.Text(t, resp); resp.StatusCode != http.StatusBadRequest ||
-		!strings.Contains(text, `"code":-32600`) {
-		t.Errorf("%s %s", resp.Status, text)
-	}
+	text := wiretest.Text(t, resp)
+	must.CheckThat(t, resp.StatusCode == http.StatusBadRequest && strings.Contains(text, `"code":-32600`),
+		"%s %s", resp.Status, text)
 }
 
 // Rules T11, T12: the standalone stream of a session carries notifications of changes, and no responses.
@@ -396,9 +394,7 @@ func replicasWithSubscriber(t *testing.T, shared store.Store,
 		return s
 	}
 	first, second = newReplica(), newReplica()
-	if err := first.Check(); err != nil { // it serves from now on
-		t.Fatal(err)
-	}
+	must.Do(t, first.Check()) // it serves from now on
 	w = connect(t, second)
 	w.Send(listenRequest(`1`, listenToAll))
 	w.Expect(acknowledged(`1`, listenToAll))

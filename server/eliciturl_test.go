@@ -86,9 +86,7 @@ func (p *till) buy(t *testing.T, r mcp.Revision, s *server.Server,
 	reported := 0
 	text, err := client.CallTool[string](t.Context(), c, "buy", nil,
 		client.WithProgress(func(float64, float64, string) { reported++ }))
-	if err == nil && reported != 1 {
-		t.Errorf("progress was reported %d times", reported)
-	}
+	must.CheckThat(t, err != nil || reported == 1, "progress was reported %d times", reported)
 	return text, err
 }
 
@@ -103,9 +101,8 @@ func TestElicitURLWaitsUntilTheUserIsDone(t *testing.T) {
 		s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, payHere, "Pay", p.done) })
 		start := time.Now()
 		text, err := p.buy(t, r, s, p.ask(took))
-		if err != nil || text != "bought" || len(p.asked) != asks {
-			t.Errorf("%q, %v after %d asks", text, err, len(p.asked))
-		}
+		must.CheckThat(t, err == nil && text == "bought" && len(p.asked) == asks,
+			"%q, %v after %d asks", text, err, len(p.asked))
 		waited := time.Since(start)
 		must.CheckThat(t, waited >= took && waited <= took+6*time.Second, "it took %v", waited)
 		if r.Modern() {
@@ -125,9 +122,7 @@ func TestElicitURLEndsWhenTheUserDoesNotFinish(t *testing.T) {
 			var p till
 			s := p.serve(func(ctx context.Context) error {
 				err := server.ElicitURL(ctx, payHere, "Pay", p.done, server.Within(within), server.Keyed("bill"))
-				if ctx.Err() == nil && !errors.Is(err, server.ErrUnfinished) {
-					t.Errorf("it says %v", err)
-				}
+				must.CheckThat(t, ctx.Err() != nil || errors.Is(err, server.ErrUnfinished), "it says %v", err)
 				return err
 			})
 			c := mcptest.Dial(t, s, mcptest.WithRevision(r), func(d *client.Dialer) {
@@ -136,9 +131,8 @@ func TestElicitURLEndsWhenTheUserDoesNotFinish(t *testing.T) {
 			start := time.Now()
 			_, err := client.CallTool[string](t.Context(), c, "buy", nil)
 			var failed *client.ToolError
-			if !errors.As(err, &failed) || !strings.Contains(err.Error(), server.ErrUnfinished.Error()) {
-				t.Errorf("got %v", err)
-			}
+			must.CheckThat(t, errors.As(err, &failed) && strings.Contains(err.Error(), server.ErrUnfinished.Error()),
+				"got %v", err)
 			want, asks := within, 1
 			if within == 0 {
 				want = 5 * time.Minute
@@ -173,9 +167,8 @@ func TestABlockingDoneIsCalledOnce(t *testing.T) {
 			time.AfterFunc(10*time.Second, func() { close(paid) })
 			return p.ask(0)(ctx, params)
 		})
-		if err != nil || text != "bought" || len(p.asked) != 1 || calls.Load() != 2 {
-			t.Errorf("%q, %v after %d asks and %d calls of done", text, err, len(p.asked), calls.Load())
-		}
+		must.CheckThat(t, err == nil && text == "bought" && len(p.asked) == 1 && calls.Load() == 2,
+			"%q, %v after %d asks and %d calls of done", text, err, len(p.asked), calls.Load())
 	})
 }
 
@@ -186,10 +179,9 @@ func TestElicitURLDoesNotAskAUserWhoHasFinished(t *testing.T) {
 		s := p.serve(func(ctx context.Context) error {
 			return server.ElicitURL(ctx, payHere, "Pay", p.done)
 		})
-		if text, err := p.buy(t, r, s, p.ask(0)); err != nil || text != "bought" || len(p.asked) != 0 ||
-			len(p.complete) != 0 {
-			t.Errorf("%q, %v after %d asks", text, err, len(p.asked))
-		}
+		text, err := p.buy(t, r, s, p.ask(0))
+		must.CheckThat(t, err == nil && text == "bought" && len(p.asked) == 0 && len(p.complete) == 0,
+			"%q, %v after %d asks", text, err, len(p.asked))
 	})
 }
 
@@ -198,10 +190,9 @@ func TestElicitURLWithoutDoneEndsWithConsent(t *testing.T) {
 	inBothWays(t, func(t *testing.T, r mcp.Revision) {
 		var p till
 		s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, payHere, "Pay", nil) })
-		if text, err := p.buy(t, r, s, p.ask(0)); err != nil || text != "bought" || len(p.asked) != 1 ||
-			len(p.complete) != 0 {
-			t.Errorf("%q, %v after %d asks", text, err, len(p.asked))
-		}
+		text, err := p.buy(t, r, s, p.ask(0))
+		must.CheckThat(t, err == nil && text == "bought" && len(p.asked) == 1 && len(p.complete) == 0,
+			"%q, %v after %d asks", text, err, len(p.asked))
 	})
 }
 
@@ -293,16 +284,13 @@ func TestRequiredURLsOfClientsWithoutURLElicitation(t *testing.T) {
 		case r.Modern():
 			must.CheckThat(t, errors.As(err, &reported) && reported.Code == mcp.CodeMissingCapability, "%s: %v", r, err)
 		case r == mcp.V20251125:
-			if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidRequest ||
-				!strings.Contains(err.Error(), `"url"`) {
-				t.Errorf("%s: %v", r, err)
-			}
+			must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidRequest &&
+				strings.Contains(err.Error(), `"url"`), "%s: %v", r, err)
 		default:
 			must.CheckThat(t, errors.As(err, &failed) && strings.Contains(err.Error(), payHere), "%s: %v", r, err)
-			if _, err := c.GetPrompt(t.Context(), "bill", nil); !errors.As(err, &reported) ||
-				reported.Code != jsonrpc.CodeInvalidRequest || !strings.Contains(err.Error(), payHere) {
-				t.Errorf("%s: %v", r, err)
-			}
+			_, err := c.GetPrompt(t.Context(), "bill", nil)
+			must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidRequest &&
+				strings.Contains(err.Error(), payHere), "%s: %v", r, err)
 		}
 	}
 }
@@ -343,17 +331,15 @@ func TestUnsafeElicitationURLsAreRejected(t *testing.T) {
 			"javascript:alert(1)", "pay.example", ""} {
 			var p till
 			s := p.serve(func(ctx context.Context) error { return server.ElicitURL(ctx, address, "Pay", p.done) })
-			if _, err := p.buy(t, r, s, p.ask(0)); err == nil || !strings.Contains(err.Error(), "URL") ||
-				len(p.asked) != 0 || strings.Contains(err.Error(), "secret") {
-				t.Errorf("%q: %v after %d asks", address, err, len(p.asked))
-			}
+			_, err := p.buy(t, r, s, p.ask(0))
+			must.CheckThat(t, err != nil && strings.Contains(err.Error(), "URL") && len(p.asked) == 0 &&
+				!strings.Contains(err.Error(), "secret"), "%q: %v after %d asks", address, err, len(p.asked))
 			s = p.serve(func(context.Context) error {
 				return &call.URLRequiredError{URLs: []call.RequiredURL{{URL: address}}}
 			})
-			if _, err := p.buy(t, r, s, p.ask(0)); err == nil || len(p.asked) != 0 ||
-				strings.Contains(err.Error(), "secret") {
-				t.Errorf("%q: %v after %d asks", address, err, len(p.asked))
-			}
+			_, err = p.buy(t, r, s, p.ask(0))
+			must.CheckThat(t, err != nil && len(p.asked) == 0 && !strings.Contains(err.Error(), "secret"),
+				"%q: %v after %d asks", address, err, len(p.asked))
 		}
 	})
 }
@@ -501,10 +487,9 @@ func TestDetachedHandlerMayRequireAURL(t *testing.T) {
 			if exit {
 				want = "failed unexpectedly"
 			}
-			if outcome, _, urls := payTask(w.connect(t, s), "accept"); !strings.Contains(outcome, want) || urls != 1 ||
-				runs.Load() != 2 {
-				t.Errorf("%s: %d URLs, %d runs", outcome, urls, runs.Load())
-			}
+			outcome, _, urls := payTask(w.connect(t, s), "accept")
+			must.CheckThat(t, strings.Contains(outcome, want) && urls == 1 && runs.Load() == 2,
+				"%s: %d URLs, %d runs", outcome, urls, runs.Load())
 		}
 	})
 }

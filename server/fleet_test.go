@@ -44,9 +44,8 @@ func (f *bubbleFleet) post(replica int, endpoint, body string, header ...string)
 func (f *bubbleFleet) accept(replica int, endpoint string, bodies ...string) {
 	f.t.Helper()
 	for _, body := range bodies {
-		if status, text := f.post(replica, endpoint, body); status != http.StatusAccepted || text != "" {
-			f.t.Fatalf("%.100s: %d %s", body, status, text)
-		}
+		status, text := f.post(replica, endpoint, body)
+		must.That(f.t, status == http.StatusAccepted && text == "", "%.100s: %d %s", body, status, text)
 	}
 }
 
@@ -231,10 +230,9 @@ func (x *exchange) received() (all []string) {
 func (f *bubbleFleet) subscribe(replica int, session []string, method string) {
 	f.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":{"uri":"note://a"}}`, method)
-	if rec := inBubble(f.servers[replica], http.MethodPost, body, session...); rec.Code != http.StatusOK ||
-		strings.Contains(rec.Body.String(), "error") {
-		f.t.Fatal(rec.Code, rec.Body)
-	}
+	rec := inBubble(f.servers[replica], http.MethodPost, body, session...)
+	must.That(f.t, rec.Code == http.StatusOK && !strings.Contains(rec.Body.String(), "error"),
+		"%v %v", rec.Code, rec.Body)
 	synctest.Wait()
 }
 
@@ -303,9 +301,7 @@ func newBubbleFleet(t *testing.T, n int, configure ...func(*server.Server)) *bub
 		for _, c := range configure {
 			c(s)
 		}
-		if err := s.Check(); err != nil { // it serves from now on
-			t.Fatal(err)
-		}
+		must.Do(t, s.Check()) // it serves from now on
 		f.servers, f.stores = append(f.servers, s), append(f.stores, shared)
 		t.Cleanup(func() {
 			ctx, cancel := context.WithCancel(context.Background())

@@ -32,10 +32,8 @@ func TestForwardedToolsAreNotRejectedForTheirSchemas(t *testing.T) {
 	must.Do(t, s.RegisterTool(tool, handler, server.Forwarded(nil)))
 	c := mcptest.Dial(t, s)
 	for listed, err := range c.Tools(t.Context()) {
-		if err != nil || string(listed.InputSchema) != string(invalid) ||
-			string(listed.OutputSchema) != string(invalid) {
-			t.Errorf("the tool is %+v, %v", listed, err)
-		}
+		must.CheckThat(t, err == nil && string(listed.InputSchema) == string(invalid) &&
+			string(listed.OutputSchema) == string(invalid), "the tool is %+v, %v", listed, err)
 	}
 	for name, tool := range map[string]mcp.Tool{"a name in use": tool, "an invalid name": {Name: "a b"}} {
 		err := s.RegisterTool(tool, handler, server.Forwarded(nil))
@@ -75,9 +73,8 @@ func TestCompletionsHaveAtMostAHundredValues(t *testing.T) {
 	if got := complete(); *got.Total != 150 || returned.Total != nil {
 		t.Errorf("%d values in all", *got.Total)
 	}
-	if returned = nil; len(complete().Values) != 0 {
-		t.Error("a nil completion has values")
-	}
+	returned = nil
+	must.CheckEqual(t, len(complete().Values), 0, "a nil completion has values")
 }
 
 func TestInstructionsCanChangeWhileTheServerServes(t *testing.T) {
@@ -120,9 +117,7 @@ func TestForwardedToolsDecideAboutNull(t *testing.T) {
 		`{"query":"x","other":1,"after":null}`: false,
 	} {
 		text, err := client.CallTool[string](t.Context(), c, "t", json.RawMessage(arguments))
-		if (err == nil) != want || want && text != arguments {
-			t.Errorf("%s: %q, %v", arguments, text, err)
-		}
+		must.CheckThat(t, (err == nil) == want && (!want || text == arguments), "%s: %q, %v", arguments, text, err)
 	}
 }
 

@@ -172,9 +172,8 @@ func TestFilesHaveMIMETypes(t *testing.T) {
 		"a.ts": {"text/x-typescript", false},
 	} {
 		result, err := c.ReadResource(t.Context(), "file:///d/"+name)
-		if err != nil || result.Contents[0].MimeType != want.mime || (result.Contents[0].Blob != nil) != want.blob {
-			t.Errorf("%s: %+v, %v", name, result, err)
-		}
+		must.CheckThat(t, err == nil && result.Contents[0].MimeType == want.mime &&
+			(result.Contents[0].Blob != nil) == want.blob, "%s: %+v, %v", name, result, err)
 	}
 }
 
@@ -246,9 +245,8 @@ func TestATreeOfManyDirectoriesIsListedCompletely(t *testing.T) {
 	for i := 0; i < 1_050; i += 100 {
 		want = append(want, fmt.Sprintf("d%04d/f", i))
 	}
-	if want = append(want, "z", "file:///e"); !slices.Equal(names, want) {
-		t.Errorf("listed: %q, want %q", names, want)
-	}
+	want = append(want, "z", "file:///e")
+	must.CheckThat(t, slices.Equal(names, want), "listed: %q, want %q", names, want)
 }
 
 func TestHiddenAndUnlistedFiles(t *testing.T) {

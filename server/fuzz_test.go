@@ -79,12 +79,9 @@ func FuzzHTTPHandler(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		synctest.Test(t, func(t *testing.T) {
 			response, calls := sendRaw(t, raw)
-			if calls > 0 && !authorized(raw) {
-				t.Fatalf("%q is served", raw)
-			}
-			if calls == 0 && bytes.Equal(raw, post(bearer+named, modern)) {
-				t.Fatalf("an authorized call is answered with %q", response)
-			}
+			must.That(t, calls <= 0 || authorized(raw), "%q is served", raw)
+			must.That(t, calls != 0 || !bytes.Equal(raw, post(bearer+named, modern)),
+				"an authorized call is answered with %q", response)
 			checkStatuses(t, raw, response)
 		})
 	})
@@ -141,9 +138,8 @@ func sendRaw(t *testing.T, raw []byte) (response []byte, calls int64) {
 	}()
 	_ = near.SetReadDeadline(time.Now().Add(2 * time.Minute)) // in the bubble, this takes no time
 	response, err := io.ReadAll(near)
-	if err != nil && !errors.Is(err, io.ErrClosedPipe) && !strings.Contains(err.Error(), "timeout") {
-		t.Errorf("read: %v", err)
-	}
+	must.CheckThat(t, err == nil || errors.Is(err, io.ErrClosedPipe) || strings.Contains(err.Error(), "timeout"),
+		"read: %v", err)
 	near.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -167,9 +163,8 @@ func checkStatuses(t *testing.T, raw, responses []byte) {
 		}
 		response, err := http.ReadResponse(answered, request)
 		if err != nil {
-			if len(responses) > 0 && !bytes.HasPrefix(responses, []byte("HTTP/1.")) {
-				t.Fatalf("%q is answered with %q", raw, responses)
-			}
+			must.That(t, len(responses) == 0 || bytes.HasPrefix(responses, []byte("HTTP/1.")),
+				"%q is answered with %q", raw, responses)
 			return
 		}
 		must.That(t, slices.Contains(fuzzedStatuses, response.StatusCode), "%q is answered with %q", raw, responses)
@@ -519,9 +514,8 @@ func FuzzFilePath(f *testing.F) {
 		var completed mcp.CompleteResult
 		must.Do(t, json.Unmarshal(raw, &completed))
 		for _, value := range completed.Completion.Values {
-			if !slices.Contains(names, value) || !strings.HasPrefix(value, path) {
-				t.Fatalf("%q is completed to %q", path, value)
-			}
+			must.That(t, slices.Contains(names, value) && strings.HasPrefix(value, path),
+				"%q is completed to %q", path, value)
 		}
 	})
 }

@@ -51,9 +51,8 @@ func TestHoldersOfACatalogAreKnown(t *testing.T) {
 		}
 		for _, who := range callers {
 			for _, c := range catalogs {
-				if of.callers < maxHolders && of.sources < maxSources && h.mayHave(who, c, false) != owned[who][c] {
-					t.Errorf("%v is notified of a catalog that it does not have", who)
-				}
+				must.CheckThat(t, of.callers >= maxHolders || of.sources >= maxSources ||
+					h.mayHave(who, c, false) == owned[who][c], "%v is notified of a catalog that it does not have", who)
 			}
 		}
 	}

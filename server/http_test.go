@@ -48,11 +48,10 @@ func TestOriginIsCheckedOnEveryMethod(t *testing.T) {
 			{"Sec-Fetch-Site", "cross-site"}} {
 			a := e.do(request.method, request.path, request.body, append(header, request.header...)...)
 			code, id := a.code(t)
-			if a.status != http.StatusForbidden || id != "" || a.header.Get("Mcp-Session-Id") != "" ||
-				(code == 0) != (request.method == "HEAD") ||
-				header[0] == "Origin" && code != 0 && !strings.Contains(a.body, foreign) {
-				t.Errorf("%s with %q: %s", what, header, a)
-			}
+			must.CheckThat(t, a.status == http.StatusForbidden && id == "" && a.header.Get("Mcp-Session-Id") == "" &&
+				(code == 0) == (request.method == "HEAD") &&
+				(header[0] != "Origin" || code == 0 || strings.Contains(a.body, foreign)),
+				"%s with %q: %s", what, header, a)
 		}
 	}
 	// The session still exists after a foreign page has tried to end it.
@@ -88,15 +87,12 @@ func TestTheResponseHasATypeThatTheClientAccepts(t *testing.T) {
 		"modern": e.do("POST", "/", body, append(header, "Accept", "application/json")...),
 		"legacy": e.do("POST", "/", countCall, append(e.session("2025-11-25"), "Accept", "application/json")...),
 	} {
-		if a.status != 200 || a.header.Get("Content-Type") != "application/json" ||
-			!strings.Contains(a.body, `"text":"done"`) {
-			t.Errorf("%s: %s", era, a)
-		}
+		must.CheckThat(t, a.status == 200 && a.header.Get("Content-Type") == "application/json" &&
+			strings.Contains(a.body, `"text":"done"`), "%s: %s", era, a)
 	}
 	a := e.modern("1", mcp.MethodDiscover, "", "Accept", "text/event-stream")
-	if a.status != 200 || a.header.Get("Content-Type") != "text/event-stream" || !strings.HasPrefix(a.body, "event: message\ndata: {") {
-		t.Errorf("%s", a)
-	}
+	must.CheckThat(t, a.status == 200 && a.header.Get("Content-Type") == "text/event-stream" &&
+		strings.HasPrefix(a.body, "event: message\ndata: {"), "%s", a)
 }
 
 // A response in JSON has no place for a question, so the question fails at once.
@@ -204,9 +200,8 @@ func TestNotificationsAndResponsesAreAcceptedWithoutABody(t *testing.T) {
 		must.CheckEqual(t, a.status, tc.status, tc.what, a)
 		must.CheckEqual(t, a.body == "", tc.status == 202, tc.what, a)
 		// The id belongs to a request of the server, so the error must not repeat it.
-		if _, id := a.code(t); id != "" && id != "null" {
-			t.Errorf("%s: the id is repeated: %s", tc.what, a)
-		}
+		_, id := a.code(t)
+		must.CheckThat(t, id == "" || id == "null", "%s: the id is repeated: %s", tc.what, a)
 	}
 	e.alive()
 }
@@ -277,9 +272,8 @@ func TestNoMessageIsSentForACancelledRequest(t *testing.T) {
 		<-w.ctx.Done()
 		<-w.ended
 		raw, _ := io.ReadAll(conn)
-		if strings.Contains(string(raw), `"id":1`) || strings.Contains(string(raw), `"progress":2`) {
-			t.Errorf("after the cancellation came: %s", raw)
-		}
+		must.CheckThat(t, !strings.Contains(string(raw), `"id":1`) && !strings.Contains(string(raw), `"progress":2`),
+			"after the cancellation came: %s", raw)
 	}
 }
 
@@ -287,9 +281,8 @@ func TestNoMessageIsSentForACancelledRequest(t *testing.T) {
 func TestTheIDNullExistsBefore20251125(t *testing.T) {
 	e := newEndpoint(t)
 	for version, want := range map[string]string{"2025-06-18": "null", "2025-11-25": "", "2026-07-28": "", "": "null"} {
-		if _, id := e.do("POST", "/", "hello", "MCP-Protocol-Version", version).code(t); id != want {
-			t.Errorf("%q: id %q", version, id)
-		}
+		_, id := e.do("POST", "/", "hello", "MCP-Protocol-Version", version).code(t)
+		must.CheckThat(t, id == want, "%q: id %q", version, id)
 	}
 }
 
@@ -333,10 +326,8 @@ func TestTheResponseStreamBelongsToTheCall(t *testing.T) {
 		"modern": e.open(t.Context(), "POST", "/", body, header...),
 		"legacy": e.open(t.Context(), "POST", "/", legacy, e.session("2025-11-25")...),
 	} {
-		if resp.Header.Get("X-Accel-Buffering") != "no" ||
-			!strings.Contains(resp.Header.Get("Cache-Control"), "no-cache") {
-			t.Errorf("%s: %v", era, resp.Header)
-		}
+		must.CheckThat(t, resp.Header.Get("X-Accel-Buffering") == "no" &&
+			strings.Contains(resp.Header.Get("Cache-Control"), "no-cache"), "%s: %v", era, resp.Header)
 		stream := wiretest.Stream(t, resp)
 		const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":%d,`
 		for i := range 50 {
@@ -427,9 +418,7 @@ func TestPreflightsOfAllowedOriginsAreAnswered(t *testing.T) {
 		s.AllowedOrigins = []string{page}
 		w := inBubble(s, "OPTIONS", "", "Origin", origin, "Access-Control-Request-Method", "POST",
 			"Access-Control-Request-Headers", own)
-		if w.Code != want || want == 204 && w.Body.Len() > 0 {
-			t.Errorf("%s: %d %s", origin, w.Code, w.Body)
-		}
+		must.CheckThat(t, w.Code == want && (want != 204 || w.Body.Len() == 0), "%s: %d %s", origin, w.Code, w.Body)
 		for name, value := range map[string]string{
 			"Access-Control-Allow-Origin":      page,
 			"Access-Control-Allow-Methods":     "POST, GET, DELETE",
@@ -462,17 +451,14 @@ func TestAllowedOriginsCanReadResponses(t *testing.T) {
 	for _, body := range []string{request(1, mcp.MethodDiscover, ""), "{"} {
 		h := ask("POST", body, "Origin", page)
 		exposed := h.Get("Access-Control-Expose-Headers")
-		if h.Get("Access-Control-Allow-Origin") != page || h.Get("Vary") != "Origin" ||
-			!strings.Contains(exposed, "Mcp-Session-Id") || !strings.Contains(exposed, "WWW-Authenticate") {
-			t.Errorf("%s: %v", body, h)
-		}
+		must.CheckThat(t, h.Get("Access-Control-Allow-Origin") == page && h.Get("Vary") == "Origin" &&
+			strings.Contains(exposed, "Mcp-Session-Id") && strings.Contains(exposed, "WWW-Authenticate"),
+			"%s: %v", body, h)
 	}
-	if h := ask("POST", request(1, mcp.MethodDiscover, "")); h.Get("Access-Control-Allow-Origin") != "" ||
-		h.Get("Vary") != "Origin" {
-		t.Errorf("without an origin: %v", h)
-	}
-	if h := ask("OPTIONS", "", "Origin", "http://localhost"); h.Get("Access-Control-Allow-Origin") != "" ||
-		h.Get("Allow") == "" {
-		t.Errorf("OPTIONS without a preflight: %v", h)
-	}
+	h := ask("POST", request(1, mcp.MethodDiscover, ""))
+	must.CheckThat(t, h.Get("Access-Control-Allow-Origin") == "" && h.Get("Vary") == "Origin",
+		"without an origin: %v", h)
+	h = ask("OPTIONS", "", "Origin", "http://localhost")
+	must.CheckThat(t, h.Get("Access-Control-Allow-Origin") == "" && h.Get("Allow") != "",
+		"OPTIONS without a preflight: %v", h)
 }

@@ -79,9 +79,8 @@ func TestConcurrentRequestsOverTheLimitAreToldToRetry(t *testing.T) {
 			}
 			for ; accepted < served; accepted++ {
 				// a 202 of a pair may come after the rejections
-				if a := <-answers; a.status != 200 && a.status != 202 || strings.Contains(a.body, "error") {
-					t.Errorf("%s", a)
-				}
+				a := <-answers
+				must.CheckThat(t, (a.status == 200 || a.status == 202) && !strings.Contains(a.body, "error"), "%s", a)
 			}
 			sending.Wait()
 			if name == "pair" { // then it has room again
@@ -128,10 +127,9 @@ func TestModernRequestsAreCountedByPrincipal(t *testing.T) {
 			var blocked []waiting
 			for range 2 {
 				serving.Go(func() {
-					if rec := send(mcp.MethodCallTool, `"name":"wait"`, with.mine); rec.Code != 200 ||
-						!strings.Contains(rec.Body.String(), "waited") {
-						t.Errorf("%d %s", rec.Code, rec.Body)
-					}
+					rec := send(mcp.MethodCallTool, `"name":"wait"`, with.mine)
+					must.CheckThat(t, rec.Code == 200 && strings.Contains(rec.Body.String(), "waited"),
+						"%d %s", rec.Code, rec.Body)
 				})
 				blocked = append(blocked, <-calls)
 			}
@@ -173,9 +171,8 @@ func checkOverload(t *testing.T, name, response, limit string) {
 // wantOverload checks the HTTP response to a request that a limit has rejected.
 func wantOverload(t *testing.T, name string, a answer, status int, limit string) {
 	t.Helper()
-	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); a.status != status || err != nil || seconds < 1 {
-		t.Errorf("%s: %s, want status %d", name, a, status)
-	}
+	seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
+	must.CheckThat(t, a.status == status && err == nil && seconds >= 1, "%s: %s, want status %d", name, a, status)
 	checkOverload(t, name, a.body, limit)
 }
 

@@ -56,9 +56,8 @@ func pageAfter(t *testing.T, l *line, method, cursor string) (names []string, ne
 		names = append(names, e.Name)
 	}
 	if page.NextCursor != nil {
-		if next = *page.NextCursor; next == "" {
-			t.Error("the next cursor is empty")
-		}
+		next = *page.NextCursor
+		must.CheckThat(t, next != "", "the next cursor is empty")
 	}
 	return names, next, page.CacheScope
 }
@@ -174,16 +173,13 @@ func TestListsHaveTheEntriesOfTheirCallers(t *testing.T) {
 				for method := range listMethods {
 					for range 2 { // the second time from what is kept
 						got, scope := pagesOf(t, hers, method)
-						if want := inPages(c.ada, size); got != want ||
-							(scope == mcp.CacheScopePrivate) != c.adaPrivate {
-							t.Errorf("%s, pages of %d, %s of Ada: %s, %s, want %s", name, size, method, got, scope,
-								want)
-						}
+						want := inPages(c.ada, size)
+						must.CheckThat(t, got == want && (scope == mcp.CacheScopePrivate) == c.adaPrivate,
+							"%s, pages of %d, %s of Ada: %s, %s, want %s", name, size, method, got, scope, want)
 						got, scope = pagesOf(t, his, method)
-						if want := inPages(c.bob, size); got != want || (scope == mcp.CacheScopePublic) != c.bobPublic {
-							t.Errorf("%s, pages of %d, %s of Bob: %s, %s, want %s", name, size, method, got, scope,
-								want)
-						}
+						want = inPages(c.bob, size)
+						must.CheckThat(t, got == want && (scope == mcp.CacheScopePublic) == c.bobPublic,
+							"%s, pages of %d, %s of Bob: %s, %s, want %s", name, size, method, got, scope, want)
 					}
 				}
 			}
@@ -268,9 +264,8 @@ func TestCursorsStayValidWhenToolsChange(t *testing.T) {
 	page, next := names(t, l, next)
 	must.CheckEqual(t, strings.Join(page, " "), "e f")
 	s.RemoveTool("h")
-	if page, next = names(t, l, next); len(page) > 0 || next != "" {
-		t.Errorf("the third page is %v, and then %q", page, next)
-	}
+	page, next = names(t, l, next)
+	must.CheckThat(t, len(page) == 0 && next == "", "the third page is %v, and then %q", page, next)
 	replica := withTools(t, 2, "a", "e", "f")
 	replica.Keys = s.Keys
 	_, next = names(t, connectLine(t, replica), "")
@@ -327,9 +322,8 @@ func TestCachedPagesAreBounded(t *testing.T) {
 	}
 	s.RemoveTool("t000")
 	must.CheckEqual(t, s.ToolPages(), 0)
-	if page, _ := names(t, l, ""); page[0] != "t001" {
-		t.Errorf("the first page begins with %s", page[0])
-	}
+	page, _ := names(t, l, "")
+	must.CheckThat(t, page[0] == "t001", "the first page begins with %s", page[0])
 }
 
 func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
@@ -337,9 +331,7 @@ func TestListensAreLimitedToDeclaredCapabilities(t *testing.T) {
 	l := connectLine(t, &s)
 	capabilities := func() string {
 		raw, err := l.ask(mcp.MethodDiscover, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.That(t, err == nil, "%v", err)
 		found, _ := jsonrpc.Get(raw, "capabilities")
 		tools, _ := jsonrpc.Get(found, "tools")
 		return string(tools)

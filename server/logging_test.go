@@ -68,9 +68,8 @@ func TestLogRecordsBecomeObjectsWithoutDuplicateNames(t *testing.T) {
 			var out logSink
 			ctx := rpc.NewContext(t.Context(), &rpc.Call{LogLevel: mcp.LevelDebug, Stream: &out})
 			tt.log(Logger(ctx))
-			if len(out.all) != 1 || !strings.Contains(out.all[0], tt.want) {
-				t.Errorf("sent %s, want %s", out.all, tt.want)
-			}
+			must.CheckThat(t, len(out.all) == 1 && strings.Contains(out.all[0], tt.want),
+				"sent %s, want %s", out.all, tt.want)
 			if len(out.all) == 1 && len(out.all[0]) > 70<<10 {
 				t.Errorf("%d bytes were sent", len(out.all[0]))
 			}

@@ -91,7 +91,6 @@ func (g garbling) Put(ctx context.Context, key string, value []byte, opt store.P
 
 func TestOnceRejectsATypeThatCannotBeStoredBeforeTheEffect(t *testing.T) {
 	paid, errs := payments(t, nil, func() map[string]chan int { return nil })
-	if paid != 0 || errs[0] == nil || !strings.Contains(errs[0].Error(), "chan int") {
-		t.Errorf("paid %d times, %v", paid, errs)
-	}
+	must.CheckThat(t, paid == 0 && errs[0] != nil && strings.Contains(errs[0].Error(), "chan int"),
+		"paid %d times, %v", paid, errs)
 }

@@ -19,14 +19,12 @@ import (
 func TestPairBeginsWithItsEndpoint(t *testing.T) {
 	e := newEndpoint(t)
 	p := e.pair("/")
-	if !strings.HasPrefix(p.endpoint, "/?sessionId=") || len(p.endpoint) < len("/?sessionId=")+22 {
-		t.Errorf("endpoint %q", p.endpoint)
-	}
+	must.CheckThat(t, strings.HasPrefix(p.endpoint, "/?sessionId=") && len(p.endpoint) >= len("/?sessionId=")+22,
+		"endpoint %q", p.endpoint)
 	post := func(body string, status int) {
 		t.Helper()
-		if a := e.do("POST", p.endpoint, body); a.status != status || status == 202 && a.body != "" {
-			t.Errorf("%s: %s", body, a)
-		}
+		a := e.do("POST", p.endpoint, body)
+		must.CheckThat(t, a.status == status && (status != 202 || a.body == ""), "%s: %s", body, a)
 	}
 	post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, 202)
 	if data := p.Data(); !strings.Contains(data, `"code":-32600`) || !strings.Contains(data, `"id":1`) {

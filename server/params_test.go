@@ -83,10 +83,9 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		{"output", `{}`, `{"list":[],"map":{},"inner":[{"list":[[]],"Map":{"a":{}}}]}`},
 	} {
 		result := must.Get(c.CallTool(t.Context(), tc.tool, json.RawMessage(tc.arguments)))(t)
-		if text := result.Content[0].(*mcp.TextContent).Text; strings.TrimPrefix(text,
-			"invalid arguments: ") != tc.want || result.IsError == (tc.want[0] == '{') {
-			t.Errorf("%s %s: %s, want %s", tc.tool, tc.arguments, text, tc.want)
-		}
+		text := result.Content[0].(*mcp.TextContent).Text
+		must.CheckThat(t, strings.TrimPrefix(text, "invalid arguments: ") == tc.want &&
+			result.IsError != (tc.want[0] == '{'), "%s %s: %s, want %s", tc.tool, tc.arguments, text, tc.want)
 	}
 	peer := rawPeer(t, s)
 	e := peer("prompts/get", `{"name":"typed","arguments":{"query":"x","after":null}}`)
@@ -226,9 +225,8 @@ func TestMalformedParamsAreRejected(t *testing.T) {
 				`"context":{"arguments":{"a":1}}}`, "arguments/a: expected string, got 1"},
 	} {
 		e := peer(tc.method, tc.params)
-		if e == nil || e.Code != jsonrpc.CodeInvalidParams || !strings.Contains(e.Message, tc.want) {
-			t.Errorf("%s %s: %v, want %q", tc.method, tc.params, e, tc.want)
-		}
+		must.CheckThat(t, e != nil && e.Code == jsonrpc.CodeInvalidParams && strings.Contains(e.Message, tc.want),
+			"%s %s: %v, want %q", tc.method, tc.params, e, tc.want)
 	}
 }
 
@@ -256,9 +254,8 @@ func TestEmptyParamsAndNullArgumentsAreAccepted(t *testing.T) {
 		exchange := func(method, members string) {
 			method, _, _ = strings.Cut(method, " ")
 			answer := l.Ask(message(r, 1, method, members))
-			if !strings.Contains(answer, `"result":{`) || strings.Contains(answer, `"isError":true`) {
-				t.Errorf("%s: %s {%s}: %s", r, method, members, answer)
-			}
+			must.CheckThat(t, strings.Contains(answer, `"result":{`) && !strings.Contains(answer, `"isError":true`),
+				"%s: %s {%s}: %s", r, method, members, answer)
 		}
 		if r.Modern() {
 			exchange(mcp.MethodDiscover, "")
@@ -304,9 +301,8 @@ func TestNullForAnOptionalMemberOfParamsIsAbsent(t *testing.T) {
 		} {
 			method, members, _ := strings.Cut(members, " ")
 			answer := s.ask(1, method, members)
-			if !strings.Contains(answer, `"result":{`) || strings.Contains(answer, `"task":`) {
-				t.Errorf("%s {%s}: %s", method, members, answer)
-			}
+			must.CheckThat(t, strings.Contains(answer, `"result":{`) && !strings.Contains(answer, `"task":`),
+				"%s {%s}: %s", method, members, answer)
 		}
 	})
 }

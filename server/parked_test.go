@@ -76,19 +76,16 @@ func TestHandlerOfAParkedCallRunsOnce(t *testing.T) {
 			}
 			callBook(at(2), second, "") // the question stays
 			third := at(2).Receive()
-			if inputKey(t, third) != inputKey(t, second) || inputKey(t, first) == inputKey(t, second) {
-				t.Errorf("%s\n%s\n%s", first, second, third)
-			}
+			must.CheckThat(t, inputKey(t, third) == inputKey(t, second) && inputKey(t, first) != inputKey(t, second),
+				"%s\n%s\n%s", first, second, third)
 			callBook(at(3), third, `{"City":"London"}`)
-			if got := at(3).Receive(); !strings.Contains(got, `"text":"Ada in London"`) || runs.Load() != 1 ||
-				ended.Load() != 1 {
-				t.Errorf("%d runs: %s", runs.Load(), got)
-			}
+			got := at(3).Receive()
+			must.CheckThat(t, strings.Contains(got, `"text":"Ada in London"`) && runs.Load() == 1 && ended.Load() == 1,
+				"%d runs: %s", runs.Load(), got)
 			callBook(at(4), third, `{"City":"London"}`)
-			if got := at(4).Receive(); !strings.Contains(got, `"code":-32602`) ||
-				!strings.Contains(got, "without it") || runs.Load() != 1 {
-				t.Error(got)
-			}
+			got = at(4).Receive()
+			must.CheckThat(t, strings.Contains(got, `"code":-32602`) && strings.Contains(got, "without it") &&
+				runs.Load() == 1, "%v", got)
 			members := must.Get(memory.List(t.Context(), "local/tasks", "", 10))(t)
 			must.CheckEqual(t, len(members), 0, "left in the store", members)
 		})
@@ -321,10 +318,9 @@ func TestARequestForAParkedCallEndsWithItsReplica(t *testing.T) {
 			stores[0].cut.Store(true)
 			begun := time.Now()
 			m, err := wires[1].Conn.Read(t.Context())
-			if took := time.Since(begun); err != nil || !strings.Contains(string(m),
-				"the process that ran the task has ended") || took > 20*time.Second {
-				t.Errorf("after %v: %s %v", took, m, err)
-			}
+			took := time.Since(begun)
+			must.CheckThat(t, err == nil && strings.Contains(string(m), "the process that ran the task has ended") &&
+				took <= 20*time.Second, "after %v: %s %v", took, m, err)
 		})
 	}
 }

@@ -45,9 +45,8 @@ func (l *line) ask(method, params string) (result []byte, err *jsonrpc.Error) {
 	l.Send(request(1, method, params))
 	text := l.Receive()
 	m, invalid := jsonrpc.Parse([]byte(text), jsonrpc.Limits{})
-	if invalid != nil || m.Kind != jsonrpc.Response || m.ID != jsonrpc.IntID(1) {
-		l.T.Errorf("%s was answered with %s: %v", method, text, invalid)
-	}
+	must.CheckThat(l.T, invalid == nil && m.Kind == jsonrpc.Response && m.ID == jsonrpc.IntID(1),
+		"%s was answered with %s: %v", method, text, invalid)
 	return m.Raw, m.Err
 }
 
@@ -55,9 +54,8 @@ func (l *line) ask(method, params string) (result []byte, err *jsonrpc.Error) {
 func (l *line) wantError(method, params string, code int64, words string) {
 	l.T.Helper()
 	result, err := l.ask(method, params)
-	if err == nil || err.Code != code || !strings.Contains(err.Message, words) {
-		l.T.Errorf("%s %.200s: %s, %v, want code %d and %q", method, params, result, err, code, words)
-	}
+	must.CheckThat(l.T, err != nil && err.Code == code && strings.Contains(err.Message, words),
+		"%s %.200s: %s, %v, want code %d and %q", method, params, result, err, code, words)
 }
 
 // called is the outcome of a tool call.

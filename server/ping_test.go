@@ -180,9 +180,7 @@ func TestSilentConnectionClientsAreDisconnected(t *testing.T) {
 				time.Sleep(5 * time.Hour)
 				stop()
 				<-read
-				if (pings > 0) != (does.every > 0) || does.answer && pings < 290 {
-					t.Errorf("%d pings", pings)
-				}
+				must.CheckThat(t, (pings > 0) == (does.every > 0) && (!does.answer || pings >= 290), "%d pings", pings)
 				synctest.Wait()
 				if does.lost {
 					var silent *call.SilentError

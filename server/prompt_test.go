@@ -97,9 +97,8 @@ func TestAnUntypedPromptGetsItsArguments(t *testing.T) {
 		})
 	must.Do(t, err)
 	result, err := c.GetPrompt(t.Context(), "raw", map[string]string{"a": "1", "unlisted": "x"})
-	if err != nil || result.Description != "Raw." || result.Messages[0].Role != mcp.RoleAssistant {
-		t.Errorf("%+v, %v", result, err)
-	}
+	must.CheckThat(t, err == nil && result.Description == "Raw." && result.Messages[0].Role == mcp.RoleAssistant,
+		"%+v, %v", result, err)
 	must.CheckEqual(t, shared.Description, "")
 	must.CheckThat(t, s.RemovePrompt("raw") && !s.RemovePrompt("raw"), "one prompt was there to be removed")
 	must.CheckIs(t, must.Err(c.GetPrompt(t.Context(), "raw", nil)), &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams})
@@ -163,10 +162,9 @@ func TestAnOptionOfAnotherKindIsAnError(t *testing.T) {
 		}, [][]server.Option{ofTools}},
 	} {
 		for _, o := range slices.Concat(tc.wrong...) {
-			if err := tc.register(o); err == nil || !strings.HasPrefix(err.Error(), kind+" \"") ||
-				!strings.Contains(err.Error(), " must be an option of a ") {
-				t.Errorf("%s: %v", kind, err)
-			}
+			err := tc.register(o)
+			must.CheckThat(t, err != nil && strings.HasPrefix(err.Error(), kind+" \"") &&
+				strings.Contains(err.Error(), " must be an option of a "), "%s: %v", kind, err)
 		}
 		must.Check(t, tc.register(server.RequireScopes("a")), kind)
 	}

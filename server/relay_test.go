@@ -73,10 +73,9 @@ func TestRawQuestionsThatTheClientCannotAnswerAreErrors(t *testing.T) {
 		{"ping", `{}`, "must be elicitation/create"},
 	} {
 		must.Get(c.CallTool(t.Context(), "ask", map[string]string{"Method": test.method, "Params": test.params}))(t)
-		if err == nil || !strings.Contains(err.Error(), test.want) ||
-			errors.As(err, &capability) != !strings.Contains(test.want, "must") {
-			t.Errorf("%s %s: %v", test.method, test.params, err)
-		}
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), test.want) &&
+			errors.As(err, &capability) == !strings.Contains(test.want, "must"),
+			"%s %s: %v", test.method, test.params, err)
 	}
 	_, err = server.RequestInput(t.Context(), mcp.MethodListRoots, nil)
 	must.CheckEqual(t, errors.Is(err, call.ErrNoCall), true, err)

@@ -90,11 +90,9 @@ func TestEntryThatIsReplacedDuringARequestDoesNotServeIt(t *testing.T) {
 				return true
 			}))
 			addCaller(t, s)
-			if got := use(connectLineAs(t, s, person(t, "ada")), way.method, way.params, "it"); unchecked.Load() != 0 ||
-				before.Load() != 1 {
-				t.Errorf("the entry that was added ran %d times, that before %d times: %s", unchecked.Load(),
-					before.Load(), got)
-			}
+			got := use(connectLineAs(t, s, person(t, "ada")), way.method, way.params, "it")
+			must.CheckThat(t, unchecked.Load() == 0 && before.Load() == 1,
+				"the entry that was added ran %d times, that before %d times: %s", unchecked.Load(), before.Load(), got)
 		})
 	}
 }

@@ -105,9 +105,8 @@ func TestAddResourceCopiesTheDefinition(t *testing.T) {
 	server.AddResource(s, r, text(""))
 	r.Annotations.Audience[0], r.Meta["a"] = "unknown", json.RawMessage(`{`)
 	for got, err := range mcptest.Dial(t, s).Resources(t.Context()) {
-		if err != nil || got.Annotations.Audience[0] != mcp.RoleUser || string(got.Meta["a"]) != "1" {
-			t.Errorf("%+v, %v", got, err)
-		}
+		must.CheckThat(t, err == nil && got.Annotations.Audience[0] == mcp.RoleUser && string(got.Meta["a"]) == "1",
+			"%+v, %v", got, err)
 	}
 }
 
@@ -127,9 +126,8 @@ func TestAnUntypedResourceIsReadByItsURI(t *testing.T) {
 	result := must.Get(c.ReadResource(t.Context(), "note://a"))(t)
 	got := result.Contents[0]
 	must.CheckThat(t, got.URI == "note://a" && got.MimeType == "text/markdown" && got.Text == "shared", "%+v", got)
-	if shared.Contents[0].URI != "" || shared.TTLMs != nil {
-		t.Errorf("the handler's own result was changed: %+v", shared)
-	}
+	must.CheckThat(t, shared.Contents[0].URI == "" && shared.TTLMs == nil,
+		"the handler's own result was changed: %+v", shared)
 	must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "note://b")), call.ErrResourceNotFound, "no result")
 }
 
@@ -140,9 +138,8 @@ func TestRemovedResourceIsNotFound(t *testing.T) {
 	must.CheckThat(t, c.Server().Capabilities.Resources != nil, "resources are offered and not declared")
 	server.AddStatic(s, mcp.Resource{URI: "note://a", Name: "a"}, "text")
 	must.CheckEqual(t, textAt(t, c, "note://a"), "text")
-	if !s.RemoveResource("note://a") || s.RemoveResource("note://a") {
-		t.Error("one resource was there to be removed")
-	}
+	must.CheckThat(t, s.RemoveResource("note://a") && !s.RemoveResource("note://a"),
+		"one resource was there to be removed")
 	must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "note://a")), call.ErrResourceNotFound)
 	for r := range c.Resources(t.Context()) {
 		t.Errorf("%v is listed", r)
@@ -171,10 +168,8 @@ func TestResourcesCanChangeWhileTheyAreRead(t *testing.T) {
 					must.Check(t, err)
 				}
 				for _, uri := range []string{fmt.Sprintf("note://%d", i), fmt.Sprintf("note%d://7", i)} {
-					if _, err := c.ReadResource(t.Context(), uri); err != nil &&
-						!errors.Is(err, call.ErrResourceNotFound) {
-						t.Error(err)
-					}
+					_, err := c.ReadResource(t.Context(), uri)
+					must.CheckThat(t, err == nil || errors.Is(err, call.ErrResourceNotFound), "%v", err)
 				}
 			}
 		})
@@ -302,10 +297,9 @@ func TestTemplatesMustMatchTheirHandlers(t *testing.T) {
 		server.AddTemplate(quiet(), mcp.ResourceTemplate{URITemplate: "x://{id}", Name: "a"},
 			func(context.Context, struct{ ID struct{} }) (string, error) { return "", nil })
 	})
-	if !strings.Contains(nameless, "name must not be empty") || !strings.Contains(number, "a struct or a map") ||
-		!strings.Contains(nested, "must be a string, a number or a boolean") {
-		t.Errorf("%s; %s; %s", nameless, number, nested)
-	}
+	must.CheckThat(t, strings.Contains(nameless, "name must not be empty") &&
+		strings.Contains(number, "a struct or a map") &&
+		strings.Contains(nested, "must be a string, a number or a boolean"), "%s; %s; %s", nameless, number, nested)
 }
 
 func TestAnUntypedTemplateIsReadByURI(t *testing.T) {
@@ -371,13 +365,11 @@ func TestResultsAreNotCacheableByDefault(t *testing.T) {
 	l := connectLine(t, newCaching(&server.Server{}))
 	for _, method := range []string{mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts,
 		mcp.MethodListResources, mcp.MethodListResourceTemplates} {
-		if ttl, scope := hintsOf(t, l, method, ""); ttl != 0 || scope != "private" {
-			t.Errorf("%s: %d, %s", method, ttl, scope)
-		}
+		ttl, scope := hintsOf(t, l, method, "")
+		must.CheckThat(t, ttl == 0 && scope == "private", "%s: %d, %s", method, ttl, scope)
 	}
-	if ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"x://plain"`); ttl != 0 || scope != "private" {
-		t.Errorf("resources/read: %d, %s", ttl, scope)
-	}
+	ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"x://plain"`)
+	must.CheckThat(t, ttl == 0 && scope == "private", "resources/read: %d, %s", ttl, scope)
 }
 
 func TestCachePoliciesSetTheHints(t *testing.T) {
@@ -388,21 +380,17 @@ func TestCachePoliciesSetTheHints(t *testing.T) {
 	for _, method := range []string{mcp.MethodDiscover, mcp.MethodListTools, mcp.MethodListPrompts,
 		mcp.MethodListResources,
 		mcp.MethodListResourceTemplates} {
-		if ttl, scope := hintsOf(t, l, method, ""); ttl != 60_000 || scope != "public" {
-			t.Errorf("%s: %d, %s", method, ttl, scope)
-		}
+		ttl, scope := hintsOf(t, l, method, "")
+		must.CheckThat(t, ttl == 60_000 && scope == "public", "%s: %d, %s", method, ttl, scope)
 	}
 	_, next := names(t, l, "")
-	if ttl, scope := hintsOf(t, l, mcp.MethodListTools, `"cursor":"`+next+`"`); ttl != 60_000 || scope != "public" {
-		t.Errorf("the second page: %d, %s", ttl, scope)
-	}
-	if ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"x://kept"`); ttl != 1 || scope != "public" {
-		t.Errorf("a resource: %d, %s", ttl, scope)
-	}
+	ttl, scope := hintsOf(t, l, mcp.MethodListTools, `"cursor":"`+next+`"`)
+	must.CheckThat(t, ttl == 60_000 && scope == "public", "the second page: %d, %s", ttl, scope)
+	ttl, scope = hintsOf(t, l, mcp.MethodReadResource, `"uri":"x://kept"`)
+	must.CheckThat(t, ttl == 1 && scope == "public", "a resource: %d, %s", ttl, scope)
 	// A scope that the handler sets is kept; a missing TTL is filled in.
-	if ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"t://x"`); ttl != 60_000 || scope != "private" {
-		t.Errorf("a template's: %d, %s", ttl, scope)
-	}
+	ttl, scope = hintsOf(t, l, mcp.MethodReadResource, `"uri":"t://x"`)
+	must.CheckThat(t, ttl == 60_000 && scope == "private", "a template's: %d, %s", ttl, scope)
 }
 
 // Rules C1, R1: a shared cache must not return a resource that requires scopes to callers without them,
@@ -418,8 +406,7 @@ func TestResourcesWithScopesAreCachedPrivately(t *testing.T) {
 		}, server.RequireScopes("books"), public)
 	l := connectLine(t, s)
 	for _, uri := range []string{"x://a", "x://b"} {
-		if ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"`+uri+`"`); ttl != 60_000 || scope != "private" {
-			t.Errorf("%s: %d, %s", uri, ttl, scope)
-		}
+		ttl, scope := hintsOf(t, l, mcp.MethodReadResource, `"uri":"`+uri+`"`)
+		must.CheckThat(t, ttl == 60_000 && scope == "private", "%s: %d, %s", uri, ttl, scope)
 	}
 }

@@ -44,10 +44,9 @@ func wantNumbered(t *testing.T, got []wiretest.Event, first, last int) {
 // wantAnswer fails unless the last event is the response.
 func wantAnswer(t *testing.T, got []wiretest.Event, seq int) {
 	t.Helper()
-	if len(got) == 0 || got[len(got)-1].Seq() != strconv.Itoa(seq) ||
-		!strings.Contains(got[len(got)-1].Data, `"id":1,"result"`) {
-		t.Fatalf("the last event is not the response, with number %d: %.300v", seq, got)
-	}
+	must.That(t, len(got) != 0 && got[len(got)-1].Seq() == strconv.Itoa(seq) &&
+		strings.Contains(got[len(got)-1].Data, `"id":1,"result"`),
+		"the last event is not the response, with number %d: %.300v", seq, got)
 }
 
 // stepping is an endpoint with a tool "step" that reports progress on demand.
@@ -260,10 +259,9 @@ func TestResumeOfAPurgedStreamIsRejected(t *testing.T) {
 	e.steps <- 1
 	e.steps <- 0
 	a := e.do("GET", "/", "", append(session, "Accept", "text/event-stream", "Last-Event-ID", got[0].ID)...)
-	if code, id := a.code(t); a.status != http.StatusGone || code == 0 || id != "" && id != "null" ||
-		!strings.Contains(a.body, "no longer stored") {
-		t.Errorf("%s", a)
-	}
+	code, id := a.code(t)
+	must.CheckThat(t, a.status == http.StatusGone && code != 0 && (id == "" || id == "null") &&
+		strings.Contains(a.body, "no longer stored"), "%s", a)
 	resp := e.resume(session, got[1].ID)
 	close(e.steps)
 	wantAnswer(t, frames(t, resp, everything), 1003)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -96,9 +97,8 @@ func TestProgressOfAllRoundsArrivesOnce(t *testing.T) {
 		var got []string
 		r, err := c.CallTool(t.Context(), "a", nil,
 			client.WithProgress(func(_, _ float64, text string) { got = append(got, text) }))
-		if err != nil || r.IsError || !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q, want %q: %v, %v", name, got, test.want, r, err)
-		}
+		must.CheckThat(t, err == nil && !r.IsError && slices.Equal(got, test.want),
+			"%s: %q, want %q: %v, %v", name, got, test.want, r, err)
 	}
 }
 
@@ -140,9 +140,8 @@ func TestQuestionsBeforeTheHandshakeAreErrors(t *testing.T) {
 		w := wiretest.Connect(t, s.ServeConn)
 		w.Send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		w.Expect(`{"jsonrpc":"2.0","id":1,"result":{}}`)
-		if _, missing := errors.AsType[*call.CapabilityError](got); !missing && !errors.Is(got, errors.ErrUnsupported) &&
-			!errors.Is(got, server.ErrCannotAsk) {
-			t.Errorf("%s: %v", name, got)
-		}
+		_, missing := errors.AsType[*call.CapabilityError](got)
+		must.CheckThat(t, missing || errors.Is(got, errors.ErrUnsupported) || errors.Is(got, server.ErrCannotAsk),
+			"%s: %v", name, got)
 	}
 }

@@ -83,10 +83,8 @@ func TestListenAndServeListensOnTheLoopbackInterfaceByDefault(t *testing.T) {
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	err := quiet().ListenAndServe(t.Context(), ":"+port) // in use on that interface only
-	if err == nil || !strings.Contains(err.Error(), "listen tcp 127.0.0.1:"+port) ||
-		!strings.Contains(err.Error(), "address already in use") {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, err != nil && strings.Contains(err.Error(), "listen tcp 127.0.0.1:"+port) &&
+		strings.Contains(err.Error(), "address already in use"), "%v", err)
 	must.CheckFails(t, quiet().ListenAndServe(t.Context(), "8080"), "host:port", "an address without a colon")
 }
 
@@ -108,16 +106,14 @@ func TestWrongFieldsAreAnErrorOfEveryWayToServe(t *testing.T) {
 			"ListenAndServe": s.ListenAndServe(t.Context(), "127.0.0.1:0"),
 			"Shutdown":       s.Shutdown(t.Context()),
 		} {
-			if err == nil || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("%s returns %v, want %s…", way, err, want)
-			}
+			must.CheckThat(t, err != nil && strings.HasPrefix(err.Error(), want),
+				"%s returns %v, want %s…", way, err, want)
 		}
 		for range 2 {
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/mcp", nil))
-			if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "see its log") {
-				t.Errorf("a request is answered with %d %s", w.Code, w.Body)
-			}
+			must.CheckThat(t, w.Code == http.StatusInternalServerError &&
+				strings.Contains(w.Body.String(), "see its log"), "a request is answered with %d %s", w.Code, w.Body)
 		}
 		must.CheckEqual(t, strings.Count(log.String(), want), 1, "the log", log.String())
 	}
@@ -131,9 +127,8 @@ func TestMainServesStandardInputUntilItIsClosed(t *testing.T) {
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
-	if err != nil || !bytes.Contains(out, []byte(`"protocolVersion":"2025-11-25"`)) || errs.Len() > 0 {
-		t.Errorf("%s%v\n%s", out, err, errs.Bytes())
-	}
+	must.CheckThat(t, err == nil && bytes.Contains(out, []byte(`"protocolVersion":"2025-11-25"`)) && errs.Len() == 0,
+		"%s%v\n%s", out, err, errs.Bytes())
 }
 
 // asProgram runs this test binary as a program that consists of the server that TestMainOfProgram
@@ -237,9 +232,8 @@ func TestMainServesHTTPOnTheAddressOfTheFlag(t *testing.T) {
 			conn.Close()
 			busy, err := asProgram("no flags", "-http", address).CombinedOutput()
 			want := "address already in use: choose the address with the flag -http, for example -http 127.0.0.1:8081\n"
-			if runtime.GOOS != "windows" && (err == nil || !strings.Contains(string(busy), want)) {
-				t.Errorf("on the same address: %q, %v", busy, err)
-			}
+			must.CheckThat(t, runtime.GOOS == "windows" || err != nil && strings.Contains(string(busy), want),
+				"on the same address: %q, %v", busy, err)
 		})
 	}
 }

@@ -56,10 +56,8 @@ func TestRunServesStandardInputUntilItEnds(t *testing.T) {
 	out, err := cmd.Output()
 	must.Do(t, err, out)
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	if len(lines) != 2 || !strings.Contains(string(out), "Hello, Ada!") ||
-		!strings.Contains(string(out), `"name":"greet"`) {
-		t.Errorf("it wrote %s", out)
-	}
+	must.CheckThat(t, len(lines) == 2 && strings.Contains(string(out), "Hello, Ada!") &&
+		strings.Contains(string(out), `"name":"greet"`), "it wrote %s", out)
 }
 
 const runVariable = "PARLEY_SERVER_TEST_RUN"
@@ -146,9 +144,8 @@ func TestCheckRejectsWrongValuesOfEveryField(t *testing.T) {
 		if !f.IsExported() || f.Name == "Limits" {
 			continue
 		}
-		if (wrong == nil) == (anyValue[f.Name] == "") {
-			t.Errorf("%s must be in one of the tables of this test", f.Name)
-		}
+		must.CheckThat(t, (wrong == nil) != (anyValue[f.Name] == ""),
+			"%s must be in one of the tables of this test", f.Name)
 		for _, set := range wrong {
 			s := new(server.Server)
 			set(s)
@@ -242,16 +239,13 @@ func TestExtensionsCanChangeWhileTheServerServes(t *testing.T) {
 		must.CheckThat(t, !works("jobs/run"), "the method exists before the extension is added")
 		must.Do(t, s.RegisterExtension(server.Extension{ID: "com.example/jobs", Requests: requests("jobs/run")}))
 		must.CheckThat(t, works("jobs/run") && works("other/run"), "a method is missing")
-		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil ||
-			!strings.Contains(string(raw), `"com.example/jobs":{}`) {
-			t.Errorf("%s, %v", raw, err)
-		}
+		raw, err := l.ask(mcp.MethodDiscover, "")
+		must.CheckThat(t, err == nil && strings.Contains(string(raw), `"com.example/jobs":{}`), "%s, %v", raw, err)
 		must.CheckThat(t, s.RemoveExtension("com.example/jobs") && !s.RemoveExtension("com.example/jobs"),
 			"the extension is not removed once")
-		if raw, err := l.ask(mcp.MethodDiscover, ""); err != nil || strings.Contains(string(raw), "com.example/jobs") ||
-			!strings.Contains(string(raw), "com.example/other") {
-			t.Errorf("%s, %v", raw, err)
-		}
+		raw, err = l.ask(mcp.MethodDiscover, "")
+		must.CheckThat(t, err == nil && !strings.Contains(string(raw), "com.example/jobs") &&
+			strings.Contains(string(raw), "com.example/other"), "%s, %v", raw, err)
 	}
 	must.CheckThat(t, works("other/run"), "another extension was removed")
 }
@@ -269,9 +263,8 @@ func TestExtensionOfDependsOnTheRequest(t *testing.T) {
 	must.CheckContains(t, l.Receive(), `"resultType":"complete"`)
 	l.wantError("jobs/run", "", mcp.CodeMissingCapability, "com.example/jobs")
 	l.Send(fmt.Sprintf(declaring, "true")) // settings must be an object
-	if got := l.Receive(); !strings.Contains(got, "-32602") && !strings.Contains(got, "-32021") {
-		t.Errorf("%s", got)
-	}
+	got := l.Receive()
+	must.CheckThat(t, strings.Contains(got, "-32602") || strings.Contains(got, "-32021"), "%s", got)
 	l.wantError("jobs/stop", "", jsonrpc.CodeMethodNotFound, "jobs/stop")
 }
 

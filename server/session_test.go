@@ -122,9 +122,8 @@ func TestSessionsAreActiveDuringRequests(t *testing.T) {
 	for range 2 {
 		c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125))
 		result, err := c.CallTool(t.Context(), "count", nil)
-		if err != nil || result.Content[0].(*mcp.TextContent).Text == "0" {
-			t.Errorf("during a call: %+v, %v", result, err)
-		}
+		must.CheckThat(t, err == nil && result.Content[0].(*mcp.TextContent).Text != "0",
+			"during a call: %+v, %v", result, err)
 		must.Do(t, c.Close())
 	}
 	must.CheckEqual(t, s.ActiveSessions(), 0)

@@ -210,9 +210,8 @@ func TestConnectionsDuringShutdownAreRejected(t *testing.T) {
 			wg.Go(func() {
 				near, far := transport.Pipe()
 				defer near.Close()
-				if err := s.ServeConn(t.Context(), far); err != nil && !errors.Is(err, server.ErrShutdown) {
-					t.Error(err)
-				}
+				err := s.ServeConn(t.Context(), far)
+				must.CheckThat(t, err == nil || errors.Is(err, server.ErrShutdown), "%v", err)
 			})
 		}
 		wg.Go(func() { must.Check(t, s.Shutdown(t.Context())) })

@@ -153,9 +153,8 @@ func TestAClientThatDoesNotReadEndsItsRequest(t *testing.T) {
 			must.Get(io.WriteString(conn, request(session)))(t)
 			// The server reads nothing more, so this write ends when the server closes the connection.
 			_, err := io.WriteString(conn, strings.Repeat(rawPost(pingBody), 100))
-			if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-				t.Errorf("%s: the connection is open", name)
-			}
+			timeout, ok := err.(net.Error)
+			must.CheckThat(t, !ok || !timeout.Timeout(), "%s: the connection is open", name)
 			synctest.Wait() // the handler returns after the connection is closed
 			select {
 			case <-returned:
@@ -190,9 +189,8 @@ func TestStalledStreamsOfHTTP2End(t *testing.T) {
 		silent, end := io.Pipe()
 		defer end.Close()
 		resp, err := send(silent, 10)
-		if err != nil || resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
-			t.Fatalf("%+v, %v", resp, err)
-		}
+		must.That(t, err == nil && resp.StatusCode == http.StatusRequestTimeout && resp.ProtoMajor == 2,
+			"%+v, %v", resp, err)
 		resp.Body.Close()
 		<-returned
 		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"big","arguments":{"bytes":20000000}}}`

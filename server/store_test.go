@@ -292,10 +292,8 @@ func TestStoredSessionsCannotBeExchanged(t *testing.T) {
 		}
 	}
 	item := must.Get(shared.Store.Get(t.Context(), keys[0]))(t)
-	if _, err := shared.Store.Put(t.Context(), keys[len(keys)-1], item.Value,
-		store.PutOptions{TTL: wiretest.Patience}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(shared.Store.Put(t.Context(), keys[len(keys)-1], item.Value,
+		store.PutOptions{TTL: wiretest.Patience})))
 	if first, second := e.pings(one), e.pings(other); first != http.StatusOK || second != http.StatusNotFound {
 		t.Errorf("status %d and %d", first, second)
 	}
@@ -492,9 +490,8 @@ func TestErrorsOfTheStoreHaveNoDetails(t *testing.T) {
 				!strings.Contains(rec.Body.String(), "the store of the server is not available: try again later") {
 				t.Errorf("%s after %v: %s", tool, took, rec.Body)
 			}
-			if strings.Contains(rec.Body.String(), "192.0.2.1") || !strings.Contains(log.String(), "192.0.2.1") {
-				t.Errorf("%s: %s\nlog: %s", tool, rec.Body, log.String())
-			}
+			must.CheckThat(t, !strings.Contains(rec.Body.String(), "192.0.2.1") &&
+				strings.Contains(log.String(), "192.0.2.1"), "%s: %s\nlog: %s", tool, rec.Body, log.String())
 		}
 		time.Sleep(5 * time.Minute)
 	})

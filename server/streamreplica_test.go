@@ -137,9 +137,8 @@ func TestStreamsOfAReplicaThatHasEndedEndWithOneError(t *testing.T) {
 			later := f.resume(3, session, last)
 			for _, x := range append(followers, later) {
 				got := x.frames()
-				if len(got) != 1 || got[0].Seq() != "2" || !strings.HasPrefix(got[0].Data, want) {
-					t.Errorf("%s: %v", version, got)
-				}
+				must.CheckThat(t, len(got) == 1 && got[0].Seq() == "2" && strings.HasPrefix(got[0].Data, want),
+					"%s: %v", version, got)
 				if version == "2025-03-26" && !strings.Contains(got[0].Data, `,{"jsonrpc":"2.0","id":"b",`+lost) {
 					t.Errorf("the other request of the batch: %v", got)
 				}
@@ -279,19 +278,17 @@ func TestAStreamWithAnUnloggedEventEndsWithOneErrorAtAnotherReplica(t *testing.T
 			}
 			waited := time.Since(started)
 			must.CheckThat(t, waited <= c.within, "%s: the stream ends after %v", c.name, waited)
-			if got := x.frames(); len(got) != 1 || got[0].Seq() != "2" ||
-				!strings.Contains(got[0].Data, `"id":1,`+unlogged) {
-				t.Errorf("%s: %v", c.name, got)
-			}
+			got := x.frames()
+			must.CheckThat(t, len(got) == 1 && got[0].Seq() == "2" && strings.Contains(got[0].Data, `"id":1,`+unlogged),
+				"%s: %v", c.name, got)
 			if !c.ended { // the client at the first replica has not lost its connection
 				close(f.steps)
 				got := call.frames()
 				must.CheckThat(t, strings.Contains(got[len(got)-1].Data, `"id":1,"result"`), "%s: %v", c.name, got)
 			}
-			if again := f.resume(1, session, call.frames()[0].ID).frames(); len(again) != 1 ||
-				!strings.Contains(again[0].Data, unlogged) {
-				t.Errorf("%s: resumed again: %v", c.name, again)
-			}
+			again := f.resume(1, session, call.frames()[0].ID).frames()
+			must.CheckThat(t, len(again) == 1 && strings.Contains(again[0].Data, unlogged),
+				"%s: resumed again: %v", c.name, again)
 		})
 	}
 }
@@ -321,9 +318,8 @@ func TestAnEventWhoseAppendFailedAfterItsEffectArrivesOnce(t *testing.T) {
 			if errors.Is(cause, context.DeadlineExceeded) {
 				want = unlogged
 			}
-			if len(got) != 1 || got[0].Seq() != "3" || !strings.Contains(got[0].Data, want) || !x.ended() {
-				t.Errorf("%v: %v", cause, got)
-			}
+			must.CheckThat(t, len(got) == 1 && got[0].Seq() == "3" && strings.Contains(got[0].Data, want) && x.ended(),
+				"%v: %v", cause, got)
 		})
 	}
 }

@@ -84,10 +84,8 @@ func TestDiscoverDeclaresTheTasksExtension(t *testing.T) {
 		s, _ := taskServer()
 		p := w.connect(t, s)
 		result := string(p.must(mcp.MethodDiscover, ""))
-		if !strings.Contains(result, `"extensions":{"io.modelcontextprotocol/tasks":{}}`) ||
-			strings.Contains(result, `"tasks":{`) {
-			t.Errorf("server/discover: %s", result)
-		}
+		must.CheckThat(t, strings.Contains(result, `"extensions":{"io.modelcontextprotocol/tasks":{}}`) &&
+			!strings.Contains(result, `"tasks":{`), "server/discover: %s", result)
 	})
 }
 
@@ -102,10 +100,8 @@ func TestClientsWithoutTheExtensionHaveNoTasks(t *testing.T) {
 		id := p.create("work").TaskID
 		p.declared = tasklessClient
 		r := p.ask(mcp.MethodCallTool, p.taskCall("quick", ""))
-		if !strings.Contains(r.raw, `"resultType":"complete"`) || !strings.Contains(r.raw, "done") ||
-			strings.Contains(r.raw, "taskId") {
-			t.Errorf("not declared: %s", r.raw)
-		}
+		must.CheckThat(t, strings.Contains(r.raw, `"resultType":"complete"`) && strings.Contains(r.raw, "done") &&
+			!strings.Contains(r.raw, "taskId"), "not declared: %s", r.raw)
 		wantMissingExtension(t, w, p.ask(mcp.MethodCallTool, p.taskCall("only", "")))
 		for _, id := range []string{id, "unknown"} {
 			for _, method := range w.methods() {
@@ -126,13 +122,10 @@ func TestClientsWithoutTheExtensionHaveNoTasks(t *testing.T) {
 // wantMissingExtension fails unless r is the error for a client without the extension.
 func wantMissingExtension(t *testing.T, w taskWire, r taskReply) {
 	t.Helper()
-	if r.err == nil || r.err.Code != mcp.CodeMissingCapability ||
-		string(r.err.Data) != `{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}` {
-		t.Errorf("%s", r.raw)
-	}
-	if w.http && r.status != 400 {
-		t.Errorf("status %d of %s", r.status, r.raw)
-	}
+	must.CheckThat(t, r.err != nil && r.err.Code == mcp.CodeMissingCapability &&
+		string(r.err.Data) == `{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`,
+		"%s", r.raw)
+	must.CheckThat(t, !w.http || r.status == 400, "status %d of %s", r.status, r.raw)
 }
 
 // Polymorphic Results: resultType MUST be task in CreateTaskResult and MUST NOT be task in others;
@@ -146,9 +139,8 @@ func TestResultTypeIsTaskOnlyOfACreatedTask(t *testing.T) {
 		id := p.created(result).TaskID
 		for _, member := range []string{"result", "error", "inputRequests", "requestState", "task", "ttl",
 			"pollInterval"} {
-			if _, ok := jsonrpc.Get(result, member); ok {
-				t.Errorf("the created task has %s: %s", member, result)
-			}
+			_, ok := jsonrpc.Get(result, member)
+			must.CheckThat(t, !ok, "the created task has %s: %s", member, result)
 		}
 		for _, request := range []struct{ method, members string }{
 			{mcp.MethodGetTask, taskMembers(id)},
@@ -163,9 +155,8 @@ func TestResultTypeIsTaskOnlyOfACreatedTask(t *testing.T) {
 				t.Errorf("%s: %s", request.method, raw)
 			}
 			delete(members, "_meta")
-			if request.method != mcp.MethodGetTask && len(members) != 1 {
-				t.Errorf("%s: %s, want an empty result", request.method, raw)
-			}
+			must.CheckThat(t, request.method == mcp.MethodGetTask || len(members) == 1,
+				"%s: %s, want an empty result", request.method, raw)
 		}
 	})
 }
@@ -182,9 +173,8 @@ func TestTaskStateHasTheDataOfItsStatus(t *testing.T) {
 		}
 		want := func(s taskState, status mcp.TaskStatus, data string) {
 			t.Helper()
-			if s.Status != status || has(s) != data {
-				t.Errorf("%s: %s, want %s with %s", s.Status, s.raw, status, data)
-			}
+			must.CheckThat(t, s.Status == status && has(s) == data,
+				"%s: %s, want %s with %s", s.Status, s.raw, status, data)
 		}
 		const none = "0 inputRequests, result false, error false"
 		working := p.create("work")
@@ -192,10 +182,8 @@ func TestTaskStateHasTheDataOfItsStatus(t *testing.T) {
 		(<-jobs).finish <- "well done"
 		completed := p.until(working.TaskID, mcp.TaskCompleted)
 		want(completed, mcp.TaskCompleted, "0 inputRequests, result true, error false")
-		if !strings.Contains(string(completed.Result), "well done") ||
-			strings.Contains(completed.raw, mcp.MetaRelatedTask) {
-			t.Errorf("completed: %s", completed.raw)
-		}
+		must.CheckThat(t, strings.Contains(string(completed.Result), "well done") &&
+			!strings.Contains(completed.raw, mcp.MetaRelatedTask), "completed: %s", completed.raw)
 		asking := p.until(p.create("chat").TaskID, mcp.TaskInputRequired)
 		want(asking, mcp.TaskInputRequired, "2 inputRequests, result false, error false")
 		p.must(mcp.MethodCancelTask, taskMembers(asking.TaskID))
@@ -235,13 +223,11 @@ func TestTaskEndsWithTheOutcomeOfTheCall(t *testing.T) {
 					t.Errorf("%s: the task has %v, the call %v", tool, err, call.err)
 				}
 				related := fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/related-task":{"taskId":%q}}`, id)
-				if !w.revision.Modern() && err == nil && !strings.Contains(string(result), related) {
-					t.Errorf("%s: %s, want %s", tool, result, related)
-				}
+				must.CheckThat(t, w.revision.Modern() || err != nil || strings.Contains(string(result), related),
+					"%s: %s, want %s", tool, result, related)
 			}
-			if s := p.get(id); status == mcp.TaskFailed && s.StatusMessage == "" {
-				t.Errorf("%s: %s, want a message", tool, s.raw)
-			}
+			s := p.get(id)
+			must.CheckThat(t, status != mcp.TaskFailed || s.StatusMessage != "", "%s: %s, want a message", tool, s.raw)
 		}
 	})
 }
@@ -284,10 +270,8 @@ func TestUnknownTaskIsInvalid(t *testing.T) {
 		}
 		for _, method := range others {
 			r := p.ask(method, taskMembers("unknown")+responses)
-			if r.err == nil || r.err.Code != jsonrpc.CodeMethodNotFound ||
-				w.http && w.revision.Modern() && r.status != 404 {
-				t.Errorf("%s: %d %s", method, r.status, r.raw)
-			}
+			must.CheckThat(t, r.err != nil && r.err.Code == jsonrpc.CodeMethodNotFound &&
+				(!w.http || !w.revision.Modern() || r.status == 404), "%s: %d %s", method, r.status, r.raw)
 		}
 	})
 }
@@ -314,10 +298,9 @@ func TestKeysOfInputRequestsAreNeverReused(t *testing.T) {
 			}
 		}
 		p.update(id, fmt.Sprintf(`{%q:%s,"unknown":%s}`, first, acceptName("Ada"), acceptName("Eve")))
-		if task = p.get(id); task.Status != mcp.TaskInputRequired || len(task.InputRequests) != 1 ||
-			task.InputRequests[second].Method == "" {
-			t.Fatalf("after a partial response: %s", task.raw)
-		}
+		task = p.get(id)
+		must.That(t, task.Status == mcp.TaskInputRequired && len(task.InputRequests) == 1 &&
+			task.InputRequests[second].Method != "", "after a partial response: %s", task.raw)
 		p.update(id, fmt.Sprintf(`{%q:%s}`, first, acceptName("Eve"))) // has been answered
 		p.update(id, fmt.Sprintf(`{%q:%s,%q:%s}`, second, acceptName("Bob"), first, acceptName("Eve")))
 		third := ""
@@ -352,9 +335,8 @@ func TestInvalidAnswerIsAskedAgainWithAnotherKey(t *testing.T) {
 		for key := range task.InputRequests {
 			p.update(id, fmt.Sprintf(`{%q:%s}`, key, acceptName("Ada")))
 		}
-		if result, _ := p.outcome(id, mcp.TaskCompleted); !strings.Contains(string(result), "Hello, Ada") {
-			t.Errorf("%s", result)
-		}
+		result, _ := p.outcome(id, mcp.TaskCompleted)
+		must.CheckContains(t, string(result), "Hello, Ada")
 	})
 }
 
@@ -407,9 +389,8 @@ func TestMcpNameIsTheIDOfTheTask(t *testing.T) {
 		p.send = func(body, method, _ string) { send(body, method, name) }
 		for _, method := range []string{mcp.MethodGetTask, mcp.MethodUpdateTask, mcp.MethodCancelTask} {
 			r := p.ask(method, taskMembers(id)+`,"inputResponses":{}`)
-			if r.err == nil || r.err.Code != mcp.CodeHeaderMismatch || r.status != 400 {
-				t.Errorf("%s with Mcp-Name %q: %d %s", method, name, r.status, r.raw)
-			}
+			must.CheckThat(t, r.err != nil && r.err.Code == mcp.CodeHeaderMismatch && r.status == 400,
+				"%s with Mcp-Name %q: %d %s", method, name, r.status, r.raw)
 		}
 	}
 	p.send = send
@@ -431,9 +412,8 @@ func TestTasksOfAPrincipalAreLimited(t *testing.T) {
 		}
 		wantOverload := func(r taskReply, limit string) {
 			t.Helper()
-			if r.err == nil || !strings.Contains(r.err.Message, limit) || w.http && r.status != 429 && r.status != 503 {
-				t.Errorf("%d %s, want the limit of %s", r.status, r.raw, limit)
-			}
+			must.CheckThat(t, r.err != nil && strings.Contains(r.err.Message, limit) &&
+				(!w.http || r.status == 429 || r.status == 503), "%d %s, want the limit of %s", r.status, r.raw, limit)
 		}
 		s, _ := serve()
 		ada := w.connect(t, s, "ada")
@@ -465,10 +445,9 @@ func TestRequestsAboutTasksAreLimited(t *testing.T) {
 			p := w.connect(t, s)
 			for i := range 2 {
 				r := p.ask(method, taskMembers("unknown")+`,"inputResponses":{}`)
-				if limited := r.err != nil && r.err.Code == jsonrpc.CodeInternalError &&
-					strings.Contains(r.raw, "retryAfterMs"); limited != (i == 1) {
-					t.Errorf("%s, request %d: %s", method, i+1, r.raw)
-				}
+				limited := r.err != nil && r.err.Code == jsonrpc.CodeInternalError &&
+					strings.Contains(r.raw, "retryAfterMs")
+				must.CheckThat(t, limited == (i == 1), "%s, request %d: %s", method, i+1, r.raw)
 			}
 		}
 	})

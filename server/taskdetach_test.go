@@ -49,22 +49,17 @@ func TestQuestionsBeforeDetachAreThoseOfTheCall(t *testing.T) {
 		}))
 		r := p.ask(mcp.MethodCallTool, `"name":"detach"`)
 		state, _ := jsonrpc.Get(r.result, "requestState")
-		if !strings.Contains(r.raw, `"resultType":"input_required"`) || !strings.Contains(r.raw, `"first":{`) ||
-			strings.Contains(r.raw, "taskId") {
-			t.Fatalf("first round: %s", r.raw)
-		}
+		must.That(t, strings.Contains(r.raw, `"resultType":"input_required"`) && strings.Contains(r.raw, `"first":{`) &&
+			!strings.Contains(r.raw, "taskId"), "first round: %s", r.raw)
 		task := p.created(p.must(mcp.MethodCallTool,
 			fmt.Sprintf(`"name":"detach","inputResponses":{"first":%s},"requestState":%s`, acceptName("Ada"), state)))
-		if strings.Contains(task.raw, "requestState") || strings.Contains(task.raw, "inputRequests") ||
-			!strings.Contains(task.raw, `"ttlMs":7200000`) {
-			t.Errorf("second round: %s", task.raw)
-		}
+		must.CheckThat(t, !strings.Contains(task.raw, "requestState") && !strings.Contains(task.raw, "inputRequests") &&
+			strings.Contains(task.raw, `"ttlMs":7200000`), "second round: %s", task.raw)
 		s := p.until(task.TaskID, mcp.TaskInputRequired)
 		must.CheckThat(t, len(s.InputRequests) == 1 && s.InputRequests["second"].Method != "", "the task: %s", s.raw)
 		p.update(task.TaskID, fmt.Sprintf(`{"second":%s}`, acceptName("Bob")))
-		if result, _ := p.outcome(task.TaskID, mcp.TaskCompleted); !strings.Contains(string(result), "Ada and Bob") {
-			t.Errorf("%s", result)
-		}
+		result, _ := p.outcome(task.TaskID, mcp.TaskCompleted)
+		must.CheckContains(t, string(result), "Ada and Bob")
 	})
 }
 
@@ -81,9 +76,8 @@ func TestLegacyClientDecidesBeforeDetach(t *testing.T) {
 		p.answer = func(*jsonrpc.Message) string { return acceptName("Ada") }
 		p.until(p.create("detach").TaskID, mcp.TaskInputRequired)
 		r := p.ask(mcp.MethodTaskResult, taskMembers(p.create("detach").TaskID))
-		if !strings.Contains(r.raw, "Ada, \\u003cnil\\u003e") && !strings.Contains(r.raw, "Ada, <nil>") {
-			t.Errorf("a task: %s", r.raw)
-		}
+		must.CheckThat(t, strings.Contains(r.raw, "Ada, \\u003cnil\\u003e") || strings.Contains(r.raw, "Ada, <nil>"),
+			"a task: %s", r.raw)
 		must.CheckContains(t, p.ask(mcp.MethodCallTool, `"name":"detach"`).raw,
 			"Ada, not supported by the revision of the protocol or the connection of this call", "no task")
 	})
@@ -100,15 +94,13 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 			return fmt.Sprintf("unsupported: %t, %v", errors.Is(server.Detach(ctx), errors.ErrUnsupported), ctx.Err()), nil
 		}))
 		p.declared = tasklessClient
-		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "unsupported: true, ") ||
-			!strings.Contains(r.raw, `"resultType":"complete"`) {
-			t.Errorf("a client without tasks: %s", r.raw)
-		}
+		r := p.ask(mcp.MethodCallTool, `"name":"detach"`)
+		must.CheckThat(t, strings.Contains(r.raw, "unsupported: true, ") &&
+			strings.Contains(r.raw, `"resultType":"complete"`), "a client without tasks: %s", r.raw)
 		p.declared, detach = taskClient, false
-		if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, "no task") ||
-			!strings.Contains(r.raw, `"resultType":"complete"`) {
-			t.Errorf("a handler that does not call Detach: %s", r.raw)
-		}
+		r = p.ask(mcp.MethodCallTool, `"name":"detach"`)
+		must.CheckThat(t, strings.Contains(r.raw, "no task") && strings.Contains(r.raw, `"resultType":"complete"`),
+			"a handler that does not call Detach: %s", r.raw)
 	})
 	must.CheckIs(t, server.Detach(t.Context()), call.ErrNoCall, "outside of a handler")
 	s := quiet()
@@ -121,9 +113,8 @@ func TestCallWithoutDetachHasItsResult(t *testing.T) {
 	l := connectLine(t, s)
 	c := l.callTool(`"name":"plain"`)
 	must.CheckEqual(t, c.text, "true", "a tool without AsTask", c)
-	if r, err := l.ask(mcp.MethodGetPrompt, `"name":"prompt"`); err != nil || !strings.Contains(string(r), `"true"`) {
-		t.Errorf("a prompt: %s %v", r, err)
-	}
+	r, err := l.ask(mcp.MethodGetPrompt, `"name":"prompt"`)
+	must.CheckThat(t, err == nil && strings.Contains(string(r), `"true"`), "a prompt: %s %v", r, err)
 	s = quiet()
 	server.AddTool(s, mcp.Tool{Name: "required"}, func(context.Context, struct{}) (string, error) {
 		return "no task", nil
@@ -166,10 +157,9 @@ func TestDetachedHandlerContinuesAfterTheResponse(t *testing.T) {
 		s := call.From(c).Peer()
 		must.CheckThat(t, s.Capabilities != nil && s.Capabilities.Elicitation != nil, "the peer in the task: %v", s)
 		close(proceed)
-		if result, _ := p.outcome(id, mcp.TaskCompleted); !strings.Contains(string(result), "ended: \\u003cnil") &&
-			!strings.Contains(string(result), "ended: <nil") {
-			t.Errorf("%s", result)
-		}
+		result, _ := p.outcome(id, mcp.TaskCompleted)
+		must.CheckThat(t, strings.Contains(string(result), "ended: \\u003cnil") ||
+			strings.Contains(string(result), "ended: <nil"), "%s", result)
 		<-c.Done()
 	})
 }
@@ -204,9 +194,8 @@ func TestHandlerCanFailBeforeAndAfterDetach(t *testing.T) {
 				status = mcp.TaskFailed
 			}
 			result, err := p.outcome(p.create("detach").TaskID, status)
-			if contentOf(result) != contentOf(want.result) || fmt.Sprint(err) != fmt.Sprint(want.err) {
-				t.Errorf("after Detach: %s %v, want %s", result, err, want.raw)
-			}
+			must.CheckThat(t, contentOf(result) == contentOf(want.result) && fmt.Sprint(err) == fmt.Sprint(want.err),
+				"after Detach: %s %v, want %s", result, err, want.raw)
 		})
 	}
 }
@@ -223,10 +212,9 @@ func TestDetachCanFail(t *testing.T) {
 		return nil
 	})
 	p := taskWire{revision: mcp.V20260728}.connect(t, s)
-	if r := p.ask(mcp.MethodCallTool, `"name":"detach"`); !strings.Contains(r.raw, `"resultType":"complete"`) ||
-		strings.Contains(r.raw, "nil") || !strings.Contains(r.raw, "detached: ") {
-		t.Errorf("a full store: %s", r.raw)
-	}
+	r := p.ask(mcp.MethodCallTool, `"name":"detach"`)
+	must.CheckThat(t, strings.Contains(r.raw, `"resultType":"complete"`) && !strings.Contains(r.raw, "nil") &&
+		strings.Contains(r.raw, "detached: "), "a full store: %s", r.raw)
 	started, outcome := make(chan struct{}), make(chan bool, 1)
 	p = taskWire{revision: mcp.V20260728}.connect(t, detaching(func(ctx context.Context) (string, error) {
 		close(started)
@@ -345,10 +333,9 @@ func TestDriverRunsTheTasksOfItsTool(t *testing.T) {
 	} {
 		e.set(step.state, step.err)
 		got := request(step.method, target+step.more)
-		if called := e.take(id); !strings.Contains(got, step.want) || called != step.called ||
-			strings.Contains(got, "canary") {
-			t.Errorf("%s in %+v: %s\ncalled %s", step.method, step.state, got, called)
-		}
+		called := e.take(id)
+		must.CheckThat(t, strings.Contains(got, step.want) && called == step.called && !strings.Contains(got, "canary"),
+			"%s in %+v: %s\ncalled %s", step.method, step.state, got, called)
 	}
 	e.set(task.State{Status: mcp.TaskCompleted,
 		Result: &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}}, nil)
@@ -375,9 +362,7 @@ func TestTasksThatCannotStartDoNotExist(t *testing.T) {
 	must.CheckContains(t, w.Receive(), `"message":"the engine is full"`)
 	calls := e.take("")
 	id, _, _ := strings.Cut(strings.TrimPrefix(calls, "start "), " ")
-	if !strings.HasSuffix(calls, "; cancel "+id) { // the engine may have started it
-		t.Error(calls)
-	}
+	must.CheckThat(t, strings.HasSuffix(calls, "; cancel "+id), "%v", calls) // the engine may have started it
 	w.Send(`{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"` + id + `",` + withTasks + `}}`)
 	got := w.Receive()
 	must.CheckThat(t, strings.Contains(got, "task not found") && e.take("") == "", "%v", got)

@@ -77,10 +77,9 @@ func TestTaskHasTheTTLThatTheServerAllows(t *testing.T) {
 		} {
 			created := p.created(p.must(mcp.MethodCallTool, `"name":"work","task":`+task))
 			for _, s := range []taskState{created, p.get(created.TaskID)} {
-				if s.Status != mcp.TaskWorking || s.TTL == nil || *s.TTL != want || s.CreatedAt.IsZero() ||
-					s.LastUpdatedAt.Before(s.CreatedAt) {
-					t.Errorf("task %s: %s, want ttl %d", task, s.raw, want)
-				}
+				must.CheckThat(t, s.Status == mcp.TaskWorking && s.TTL != nil && *s.TTL == want &&
+					!s.CreatedAt.IsZero() && !s.LastUpdatedAt.Before(s.CreatedAt),
+					"task %s: %s, want ttl %d", task, s.raw, want)
 			}
 			must.CheckThat(t, !seen[created.TaskID], "id %s is not unique", created.TaskID)
 			seen[created.TaskID] = true
@@ -244,9 +243,8 @@ func TestTaskSeesTheErrorOfItsQuestion(t *testing.T) {
 		p := w.connect(t, s)
 		p.answer = func(*jsonrpc.Message) string { return `error:{"code":-32603,"message":"the screen is off"}` }
 		r := p.ask(mcp.MethodTaskResult, taskMembers(p.create("ask").TaskID))
-		if r.err != nil || !strings.Contains(r.raw, "the screen is off") || !strings.Contains(r.raw, `"isError":true`) {
-			t.Errorf("%s", r.raw)
-		}
+		must.CheckThat(t, r.err == nil && strings.Contains(r.raw, "the screen is off") &&
+			strings.Contains(r.raw, `"isError":true`), "%s", r.raw)
 	})
 }
 
@@ -307,9 +305,8 @@ func TestTaskListHasTheTasksOfTheCaller(t *testing.T) {
 			err := json.Unmarshal(raw, &list)
 			must.That(t, err == nil && !strings.Contains(string(raw), mcp.MetaRelatedTask), "%s: %v", raw, err)
 			for _, task := range list.Tasks {
-				if !own[task.TaskID] {
-					t.Errorf("task %s is listed twice, or belongs to another principal (%s)", task.TaskID, other)
-				}
+				must.CheckThat(t, own[task.TaskID], "task %s is listed twice, or belongs to another principal (%s)",
+					task.TaskID, other)
 				delete(own, task.TaskID)
 			}
 			if list.NextCursor == nil {
@@ -390,19 +387,15 @@ func TestChangesOfTasksAreLogged(t *testing.T) {
 					continue
 				}
 				events = append(events, fmt.Sprint(record["level"], " ", text))
-				if record["task"] != digest.Of(id)[:16] || record["principal"] != principal {
-					t.Errorf("%s, want the principal %s", line, principal)
-				}
+				must.CheckThat(t, record["task"] == digest.Of(id)[:16] && record["principal"] == principal,
+					"%s, want the principal %s", line, principal)
 			}
 			slices.Sort(want)
 			slices.Sort(events)
-			if !slices.Equal(events, want) || !strings.Contains(log.String(), `"tool":"greet"`) ||
-				!strings.Contains(log.String(), `"status":"completed"`) {
-				t.Errorf("%q, want %q", events, want)
-			}
-			if strings.Contains(log.String(), "canary") || strings.Contains(log.String(), id) {
-				t.Errorf("secrets in %s", log.String())
-			}
+			must.CheckThat(t, slices.Equal(events, want) && strings.Contains(log.String(), `"tool":"greet"`) &&
+				strings.Contains(log.String(), `"status":"completed"`), "%q, want %q", events, want)
+			must.CheckThat(t, !strings.Contains(log.String(), "canary") && !strings.Contains(log.String(), id),
+				"secrets in %s", log.String())
 		})
 	}
 }

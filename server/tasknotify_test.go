@@ -94,10 +94,9 @@ func TestChangesOfTasksAreNotifiedToSubscribers(t *testing.T) {
 		must.CheckContains(t, answers, `"id":4,"result":{"resultType":"complete"`)
 		must.CheckContains(t, answers, `"status":"working"`)
 		close(release)
-		if got := next(id, "completed"); !strings.HasSuffix(got,
-			`"result":{"resultType":"complete","content":[{"type":"text","text":"Hello, Ada"}]}}}`) {
-			t.Error(got)
-		}
+		got := next(id, "completed")
+		must.CheckThat(t, strings.HasSuffix(got,
+			`"result":{"resultType":"complete","content":[{"type":"text","text":"Hello, Ada"}]}}}`), "%v", got)
 		w.Send(cancelled(`2`))
 	})
 }
@@ -118,10 +117,9 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 			`"task":{"ttl":60000},"_meta":{"progressToken":"p"}}}`)
 		answer := w.Receive()
 		id := member(t, answer, "taskId")
-		if !strings.Contains(answer, `"result":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+
-			`"}},"task":{"taskId"`) || !strings.Contains(answer, `"ttl":60000`) {
-			t.Error(answer)
-		}
+		must.CheckThat(t, strings.Contains(answer,
+			`"result":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}},"task":{"taskId"`) &&
+			strings.Contains(answer, `"ttl":60000`), "%v", answer)
 		related := `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"` + id + `"}}`
 		w.Expect(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1,` +
 			`"total":2,"message":"half",` + related + `}}`)
@@ -130,10 +128,8 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 			t.Helper()
 			for last := ""; last != status; {
 				got := w.Receive()
-				if !strings.Contains(got, `"method":"notifications/tasks/status"`) ||
-					strings.Contains(got, "related-task") {
-					t.Fatal(got)
-				}
+				must.That(t, strings.Contains(got, `"method":"notifications/tasks/status"`) &&
+					!strings.Contains(got, "related-task"), "%v", got)
 				next := member(t, got, "status") + member(t, got, "statusMessage")
 				must.CheckThat(t, next != last, "notified twice: %s", got)
 				last = next
@@ -149,10 +145,9 @@ func TestSessionsAreNotifiedOfTheirTasks(t *testing.T) {
 				Meta map[string]json.RawMessage `json:"_meta"`
 			}
 		}
-		if err := json.Unmarshal([]byte(question), &m); err != nil || m.Method != "elicitation/create" ||
-			string(m.Params.Meta["io.modelcontextprotocol/related-task"]) != `{"taskId":"`+id+`"}` {
-			t.Fatal(question)
-		}
+		err := json.Unmarshal([]byte(question), &m)
+		must.That(t, err == nil && m.Method == "elicitation/create" &&
+			string(m.Params.Meta["io.modelcontextprotocol/related-task"]) == `{"taskId":"`+id+`"}`, "%v", question)
 		w.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"Name":"Ada"}}}`, m.ID))
 		until("workinghalf")
 		close(release)

@@ -123,10 +123,8 @@ func TestServerPollsTheTaskOfItsClient(t *testing.T) {
 			t.Errorf("%s after %v, want three polls, one each 5s", result, took)
 		}
 		must.CheckEqual(t, r.requests(), "elicitation/create tasks/get tasks/get tasks/get tasks/result")
-		if !strings.Contains(r.params[0], `"task":{"ttl":60000}`) ||
-			strings.Contains(strings.Join(r.params, ""), mcp.MetaRelatedTask) {
-			t.Errorf("%q", r.params)
-		}
+		must.CheckThat(t, strings.Contains(r.params[0], `"task":{"ttl":60000}`) &&
+			!strings.Contains(strings.Join(r.params, ""), mcp.MetaRelatedTask), "%q", r.params)
 	})
 }
 
@@ -298,10 +296,9 @@ func TestHandlerReceivesTheOutcomeOfTheClientsTask(t *testing.T) {
 				r, failures := connectRequestor(t, taskWire{revision: mcp.V20251125}, tasksOfClient, answers)
 				<-r.start(mcp.MethodCallTool, `"name":"patient"`)
 				err := <-failures
-				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) &&
-					!errors.As(err, new(*call.TimeoutError)) {
-					t.Errorf("%v, want %q", err, tc.want)
-				}
+				must.CheckThat(t, (err == nil) == (tc.want == "") &&
+					(err == nil || strings.Contains(err.Error(), tc.want) || errors.As(err, new(*call.TimeoutError))),
+					"%v, want %q", err, tc.want)
 				must.CheckThat(t, !strings.Contains(fmt.Sprint(err), "%!"), "the text is malformed: %v", err)
 				must.CheckEqual(t, r.requests(), tc.requests)
 			})

@@ -124,10 +124,9 @@ func (w taskWire) connect(t testing.TB, s *server.Server, who ...string) *taskPe
 func shutdownNow(t testing.TB, s *server.Server) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.Shutdown(ctx); err != nil && err != context.Canceled &&
-		!strings.Contains(err.Error(), "context canceled") {
-		t.Errorf("Shutdown: %v", err)
-	}
+	err := s.Shutdown(ctx)
+	must.CheckThat(t, err == nil || err == context.Canceled || strings.Contains(err.Error(), "context canceled"),
+		"Shutdown: %v", err)
 }
 
 func (p *taskPeer) serveStream(s *server.Server, who []string) {

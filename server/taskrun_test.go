@@ -32,9 +32,8 @@ func TestTaskSurvivesItsConnection(t *testing.T) {
 			t.Errorf("after the end of the connection: %s, %v", s.raw, j.ctx.Err())
 		}
 		j.finish <- "well done"
-		if result, _ := p.outcome(id, mcp.TaskCompleted); !strings.Contains(string(result), "well done") {
-			t.Errorf("%s", result)
-		}
+		result, _ := p.outcome(id, mcp.TaskCompleted)
+		must.CheckContains(t, string(result), "well done")
 		<-j.ctx.Done() // the end of the handler
 	})
 }
@@ -139,18 +138,15 @@ func TestTaskHasATimeoutAndATTL(t *testing.T) {
 			}, server.AsTask(server.TaskOptions{Timeout: time.Minute, TTL: time.Hour, PollInterval: 3 * time.Second}))
 			p := taskWire{revision: r}.connect(t, s)
 			task := p.create("slow")
-			if !strings.Contains(task.raw, `"pollInterval`) || !strings.Contains(task.raw, `:3000`) ||
-				!strings.Contains(task.raw, `:3600000`) {
-				t.Errorf("%s: %s", r, task.raw)
-			}
+			must.CheckThat(t, strings.Contains(task.raw, `"pollInterval`) && strings.Contains(task.raw, `:3000`) &&
+				strings.Contains(task.raw, `:3600000`), "%s: %s", r, task.raw)
 			time.Sleep(time.Minute - time.Second)
 			p.until(task.TaskID, mcp.TaskWorking)
 			time.Sleep(2 * time.Second)
 			must.CheckFails(t, <-cause, "in time", r)
 			_, err := p.outcome(task.TaskID, mcp.TaskFailed)
-			if err == nil || err.Code != jsonrpc.CodeInternalError || !strings.Contains(err.Message, "1m0s") {
-				t.Errorf("%s: %v", r, err)
-			}
+			must.CheckThat(t, err != nil && err.Code == jsonrpc.CodeInternalError &&
+				strings.Contains(err.Message, "1m0s"), "%s: %v", r, err)
 			if s := p.get(task.TaskID); s.StatusMessage == "" {
 				t.Errorf("%s: %s", r, s.raw)
 			}
@@ -218,10 +214,8 @@ func TestProgressOfATaskIsItsStatusMessage(t *testing.T) {
 			allowed = mcp.MetaRelatedTask // of notifications/progress
 		}
 		for raw := range strings.Lines(p.notifications()) {
-			if !strings.Contains(raw, allowed) && !strings.Contains(raw, mcp.NotificationTaskStatus) &&
-				!strings.Contains(raw, "acknowledged") {
-				t.Errorf("%s", raw)
-			}
+			must.CheckThat(t, strings.Contains(raw, allowed) || strings.Contains(raw, mcp.NotificationTaskStatus) ||
+				strings.Contains(raw, "acknowledged"), "%s", raw)
 		}
 	})
 }
@@ -282,18 +276,15 @@ func TestRequestsAboutTasksCanBeRepeatedWhenTheStoreHasFailed(t *testing.T) {
 		fails.Store(true)
 		for _, method := range w.methods() {
 			r := p.ask(method, taskMembers(id)+`,"inputResponses":{}`)
-			if r.err == nil || r.err.Code != jsonrpc.CodeInternalError ||
-				!strings.Contains(r.raw, `"retryAfterMs":2000`) ||
-				w.http && r.status != http.StatusServiceUnavailable || strings.Contains(r.raw, "disk") {
-				t.Errorf("%s: %s", method, r.raw)
-			}
+			must.CheckThat(t, r.err != nil && r.err.Code == jsonrpc.CodeInternalError &&
+				strings.Contains(r.raw, `"retryAfterMs":2000`) &&
+				(!w.http || r.status == http.StatusServiceUnavailable) && !strings.Contains(r.raw, "disk"),
+				"%s: %s", method, r.raw)
 		}
 		if w.revision.Modern() { // and subscriptions
 			r := p.ask(mcp.MethodListen, fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, id))
-			if r.err == nil || r.err.Code != jsonrpc.CodeInternalError ||
-				string(r.err.Data) != `{"limit":"store","retryAfterMs":2000}` {
-				t.Errorf("%s: %s", mcp.MethodListen, r.raw)
-			}
+			must.CheckThat(t, r.err != nil && r.err.Code == jsonrpc.CodeInternalError &&
+				string(r.err.Data) == `{"limit":"store","retryAfterMs":2000}`, "%s: %s", mcp.MethodListen, r.raw)
 		}
 		fails.Store(false)
 		if s := p.get(id); s.Status != mcp.TaskWorking {
@@ -418,10 +409,9 @@ func TestTaskOfAnEndedReplicaFails(t *testing.T) {
 			_, err := server.Elicit[nameForm](ctx, "Who?", server.Keyed("who"))
 			return "", err
 		})
-		if _, err := p.outcome(id, mcp.TaskFailed); err == nil || !strings.Contains(err.Message, "has ended") ||
-			runs.Load() != 1 {
-			t.Errorf("%v after %d runs", err, runs.Load())
-		}
+		_, err := p.outcome(id, mcp.TaskFailed)
+		must.CheckThat(t, err != nil && strings.Contains(err.Message, "has ended") && runs.Load() == 1,
+			"%v after %d runs", err, runs.Load())
 	})
 }
 

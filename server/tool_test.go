@@ -94,13 +94,11 @@ func TestAddToolPanicsWithTheReason(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var s server.Server
 			got := panicOf(func() { test.add(&s) })
-			if !strings.HasPrefix(got, "server: tool ") || !strings.Contains(got, test.want) {
-				t.Errorf("panicked with %q, want %q in it", got, test.want)
-			}
+			must.CheckThat(t, strings.HasPrefix(got, "server: tool ") && strings.Contains(got, test.want),
+				"panicked with %q, want %q in it", got, test.want)
 			l := connectLine(t, &s) // the server still works
-			if _, err := l.ask(mcp.MethodListTools, ""); err != nil && err.Code != jsonrpc.CodeMethodNotFound {
-				t.Errorf("tools/list: %v", err)
-			}
+			_, err := l.ask(mcp.MethodListTools, "")
+			must.CheckThat(t, err == nil || err.Code == jsonrpc.CodeMethodNotFound, "tools/list: %v", err)
 		})
 	}
 }
@@ -120,10 +118,9 @@ func TestRegisterToolReturnsTheReason(t *testing.T) {
 	} {
 		var s server.Server
 		must.Do(t, s.RegisterTool(mcp.Tool{Name: "taken"}, raw))
-		if err := s.RegisterTool(test.tool, test.handler); err == nil || !strings.Contains(err.Error(), test.want) ||
-			!strings.Contains(err.Error(), fmt.Sprintf("%q", test.tool.Name)) {
-			t.Errorf("%s: %v, want %q", name, err, test.want)
-		}
+		err := s.RegisterTool(test.tool, test.handler)
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), test.want) &&
+			strings.Contains(err.Error(), fmt.Sprintf("%q", test.tool.Name)), "%s: %v, want %q", name, err, test.want)
 		must.CheckThat(t, !s.RemoveTool("a"), "%s: the tool is offered", name)
 	}
 }
@@ -267,9 +264,7 @@ func TestOutputSchemasAreInferredForStructuredContentOnly(t *testing.T) {
 func list(t *testing.T, l *line) map[string]mcp.Tool {
 	t.Helper()
 	raw, err := l.ask(mcp.MethodListTools, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.That(t, err == nil, "%v", err)
 	var page mcp.ListToolsResult
 	must.Do(t, json.Unmarshal(raw, &page))
 	all := make(map[string]mcp.Tool)
@@ -368,11 +363,10 @@ func TestDefinitionsAreCopied(t *testing.T) {
 	tool.Meta["com.example/a"][0] = '2'
 	tool.Icons[0].Src = "https://example.com/after.png"
 	got := list(t, connectLine(t, &s))["a"]
-	if string(got.InputSchema) != `{"type":"object","description":"<&>"}` || got.Annotations.Title != "before" ||
-		string(got.Meta["com.example/a"]) != "1" ||
-		got.Icons[0].Src != "https://example.com/before.png" || got.Description != "<b> & \u2028" {
-		t.Errorf("the tool became %+v", got)
-	}
+	must.CheckThat(t, string(got.InputSchema) == `{"type":"object","description":"<&>"}` &&
+		got.Annotations.Title == "before" && string(got.Meta["com.example/a"]) == "1" &&
+		got.Icons[0].Src == "https://example.com/before.png" && got.Description == "<b> & \u2028",
+		"the tool became %+v", got)
 }
 
 func TestAToolCanBeRemovedWhileItRuns(t *testing.T) {
@@ -407,9 +401,8 @@ func TestToolsCanChangeWhileServing(t *testing.T) {
 				name := fmt.Sprintf("t%d_%d", i, j%5)
 				server.AddTool(s, mcp.Tool{Name: name}, greet)
 				s.Declare(mcp.MethodCallTool)
-				if text, err := client.CallTool[string](t.Context(), c, "stays", greeting{"Ada"}); err != nil || text != "Hello, Ada!" {
-					t.Errorf("%q, %v", text, err)
-				}
+				text, err := client.CallTool[string](t.Context(), c, "stays", greeting{"Ada"})
+				must.CheckThat(t, err == nil && text == "Hello, Ada!", "%q, %v", text, err)
 				seen := false
 				for tool, err := range c.Tools(t.Context()) {
 					if err != nil {
@@ -433,10 +426,9 @@ func TestKeywordsThatCannotBeCheckedAreLogged(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"x":{"type":"string","pattern":"^(?!b)"}}}`)
 	for _, name := range []string{"a", "b"} {
 		must.Do(t, errors.Join(s.RegisterTool(mcp.Tool{Name: name, InputSchema: schema}, raw), s.Check()))
-		if n := strings.Count(log.String(), "/properties/x/pattern"); n != 1 ||
-			!strings.Contains(log.String(), "tool="+name) {
-			t.Errorf("%d lines about %s: %s", n, name, log.String())
-		}
+		n := strings.Count(log.String(), "/properties/x/pattern")
+		must.CheckThat(t, n == 1 && strings.Contains(log.String(), "tool="+name),
+			"%d lines about %s: %s", n, name, log.String())
 		log.Reset()
 	}
 	l := connectLine(t, s)
@@ -463,10 +455,8 @@ func TestSecretsAreNotMirroredInHeaders(t *testing.T) {
 	} {
 		s := new(server.Server)
 		err := s.RegisterTool(marked(name, "X", ""), raw)
-		if err == nil || !strings.Contains(err.Error(), "secret") ||
-			!strings.Contains(err.Error(), `server.NotSecret("X")`) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), "secret") &&
+			strings.Contains(err.Error(), `server.NotSecret("X")`), "%s: %v", name, err)
 		must.Check(t, s.RegisterTool(marked(name, "X", ""), raw, server.NotSecret("x")), name, "which is no secret")
 		if strings.ContainsAny(name, ".") {
 			continue // not a valid header name
@@ -529,9 +519,8 @@ func TestNullsAreRemovedInAFewPasses(t *testing.T) {
 				passes++
 				return s.Validate(raw)
 			}, append(object, '}'), test.unknown)
-			if (err == nil) != test.valid || string(got) != test.want || passes > 5 {
-				t.Errorf("%d nulls %s: %s, %v after %d passes", nulls, name, got, err, passes)
-			}
+			must.CheckThat(t, (err == nil) == test.valid && string(got) == test.want && passes <= 5,
+				"%d nulls %s: %s, %v after %d passes", nulls, name, got, err, passes)
 		}
 	}
 }

@@ -62,9 +62,8 @@ func TestAWrapperWithoutFlushIsNamedAndItsQuestionsFail(t *testing.T) {
 				must.CheckThat(t, err == nil && !plain.IsError, "%s: %v, %v", revision, plain, err)
 				asked, err := c.CallTool(t.Context(), "ask", nil)
 				works := revision.Modern() || !wrapped && revision >= mcp.V20250618
-				if err != nil || asked.IsError == works {
-					t.Errorf("%s, wrapped %v: %v, %v", revision, wrapped, asked, err)
-				}
+				must.CheckThat(t, err == nil && asked.IsError != works,
+					"%s, wrapped %v: %v, %v", revision, wrapped, asked, err)
 				c.Close()
 			}
 			if n := strings.Count(log.String(), "*server_test.statusRecorder"); n != 1 && wrapped || n != 0 && !wrapped {

@@ -110,9 +110,8 @@ func TestATemplateFindsTheValuesInAURI(t *testing.T) {
 	} {
 		u := compiled(t, tc.template, strings.Fields(tc.lists)...)
 		got, ok := u.match(tc.uri)
-		if ok != (tc.want != nil) || ok && !cmp.Equal(got, tc.want) {
-			t.Errorf("%s in %s: %v, %v; want %v", tc.template, tc.uri, got, ok, tc.want)
-		}
+		must.CheckThat(t, ok == (tc.want != nil) && (!ok || cmp.Equal(got, tc.want)),
+			"%s in %s: %v, %v; want %v", tc.template, tc.uri, got, ok, tc.want)
 	}
 }
 
@@ -203,9 +202,7 @@ func TestATemplateMatchesExpansionsOfTheLibrary(t *testing.T) {
 		}
 		uri := must.Get(uritemplate.MustNew(template).Expand(vars))(t)
 		got, ok := compiled(t, template, lists...).match(uri)
-		if !ok || !cmp.Equal(got, want) {
-			t.Fatalf("%s in %s: %v, %v; want %v", template, uri, got, ok, want)
-		}
+		must.That(t, ok && cmp.Equal(got, want), "%s in %s: %v, %v; want %v", template, uri, got, ok, want)
 	})
 }
 
@@ -236,9 +233,7 @@ func FuzzURITemplate(f *testing.F) {
 		must.Do(t, err, "the library does not take", template)
 		values, ok := u.match(uri)
 		for name := range maps.Keys(values) {
-			if ok && u.variable(name) == nil {
-				t.Fatalf("%q in %q: there is no variable %q", template, uri, name)
-			}
+			must.That(t, !ok || u.variable(name) != nil, "%q in %q: there is no variable %q", template, uri, name)
 		}
 		matchExpansion(t, u, library, value)
 	})
@@ -264,9 +259,8 @@ func matchExpansion(t *testing.T, u *uriTemplate, library *uritemplate.Template,
 	}
 	got, ok := u.match(expanded)
 	must.That(t, ok, "%q expands to %q, which does not match", u.text, expanded)
-	if len(u.variables) == 1 && !slices.Equal(got[u.variables[0].name], []string{value}) {
-		t.Fatalf("%q expands with %q to %q, which is matched with %q", u.text, value, expanded, got)
-	}
+	must.That(t, len(u.variables) != 1 || slices.Equal(got[u.variables[0].name], []string{value}),
+		"%q expands with %q to %q, which is matched with %q", u.text, value, expanded, got)
 }
 
 // Rule Y2: no URI takes long to match. The bound allows for the race detector on a busy machine, and is still
@@ -288,13 +282,11 @@ func TestAdversarialURIsAreMatchedInBoundedTime(t *testing.T) {
 			u.match(tc.uri)
 			took = min(took, time.Since(began))
 		}
-		if took > 30*time.Second { // without the bound it takes hours
-			t.Errorf("%s in %d bytes of %.20s…: %v", tc.template, len(tc.uri), tc.uri, took)
-		}
+		must.CheckThat(t, took <= 30*time.Second,
+			"%s in %d bytes of %.20s…: %v", tc.template, len(tc.uri), tc.uri, took) // without the bound it takes hours
 	}
-	if _, ok := compiled(t, "x:{+a}").match(fill("x:", "a") + strings.Repeat("a", 8)); ok {
-		t.Error("a URI beyond the bound is matched")
-	}
+	_, ok := compiled(t, "x:{+a}").match(fill("x:", "a") + strings.Repeat("a", 8))
+	must.CheckThat(t, !ok, "a URI beyond the bound is matched")
 }
 
 func unread(context.Context, string) (*mcp.ReadResourceResult, error) { return nil, nil }
@@ -331,10 +323,8 @@ func TestAURIIsComparedWithABoundedNumberOfHostileTemplates(t *testing.T) {
 	}
 	_, err := s.resourceAt(uri, principal.Anonymous)
 	var rejected *jsonrpc.Error
-	if !errors.As(err, &rejected) || rejected.Code != jsonrpc.CodeInvalidParams ||
-		!strings.Contains(rejected.Message, "shorten the URI") {
-		t.Errorf("read: %v, want invalid params", err)
-	}
+	must.CheckThat(t, errors.As(err, &rejected) && rejected.Code == jsonrpc.CodeInvalidParams &&
+		strings.Contains(rejected.Message, "shorten the URI"), "read: %v, want invalid params", err)
 	if _, err := s.completionTarget(mcp.CompleteReference{Type: mcp.RefResource, URI: uri},
 		principal.Anonymous); !errors.As(err, &rejected) || !strings.Contains(rejected.Message, "shorten the URI") {
 		t.Errorf("completion: %v, want invalid params", err)
@@ -346,9 +336,8 @@ func TestAURIIsComparedWithABoundedNumberOfHostileTemplates(t *testing.T) {
 
 func TestHostileTemplatesDoNotHideThoseWithOtherPrefixes(t *testing.T) {
 	s := withTemplates(t, append(hostileTemplates(3), "y://{a}")...)
-	if from, err := s.resourceAt("y://"+strings.Repeat("a", maxURI-4), principal.Anonymous); err != nil || from == nil {
-		t.Errorf("%v", err)
-	}
+	from, err := s.resourceAt("y://"+strings.Repeat("a", maxURI-4), principal.Anonymous)
+	must.CheckThat(t, err == nil && from != nil, "%v", err)
 }
 
 func TestTheLongestURIMatchesTheLargestTemplate(t *testing.T) {
@@ -382,9 +371,7 @@ func TestCandidatesAreTheTemplatesWhosePrefixBeginsTheURI(t *testing.T) {
 		for _, e := range s.templates.indexed().candidates(uri) {
 			got = append(got, e.uris.text)
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("%s in %q: %q, want %q", uri, templates, got, want)
-		}
+		must.That(t, slices.Equal(got, want), "%s in %q: %q, want %q", uri, templates, got, want)
 	})
 }
 

@@ -72,9 +72,8 @@ func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 			`"ref":{"type":"ref/resource","uri":"%s://{which}"},"argument":{"name":"which","value":""}`},
 		{mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"%s://a"},"argument":{"name":"which","value":""}`},
 	} {
-		if _, err := ada.ask(c.method, fmt.Sprintf(c.params, "secret")); err != nil {
-			t.Errorf("%s %s to Ada: %v", c.method, c.params, err)
-		}
+		_, err := ada.ask(c.method, fmt.Sprintf(c.params, "secret"))
+		must.CheckThat(t, err == nil, "%s %s to Ada: %v", c.method, c.params, err)
 		_, hidden := bob.ask(c.method, fmt.Sprintf(c.params, "secret"))
 		_, unknown := bob.ask(c.method, fmt.Sprintf(c.params, "absent"))
 		if hidden == nil || unknown == nil {
@@ -92,9 +91,8 @@ func TestHiddenEntriesAreUnknownToOthers(t *testing.T) {
 func TestContentsOfHiddenResourcesArePrivate(t *testing.T) {
 	s, _ := secretive(t)
 	raw, err := connectLineAs(t, s, person(t, "ada")).ask(mcp.MethodReadResource, `"uri":"note://secret"`)
-	if err != nil || !strings.Contains(string(raw), `"ttlMs":1000,"cacheScope":"private"`) {
-		t.Errorf("%s, %v", raw, err)
-	}
+	must.CheckThat(t, err == nil && strings.Contains(string(raw), `"ttlMs":1000,"cacheScope":"private"`),
+		"%s, %v", raw, err)
 }
 
 // A panic in VisibleTo hides the entry and is logged.
@@ -125,9 +123,8 @@ func TestADirectoryCanBeHidden(t *testing.T) {
 		list, _ := l.ask(mcp.MethodListResources, "")
 		must.CheckEqual(t, strings.Contains(string(list), "secret.txt"), sees, who, list)
 		must.CheckContains(t, string(list), `"private"`, who, list)
-		if _, err := l.ask(mcp.MethodReadResource, `"uri":"file:///dir/secret.txt"`); (err == nil) != sees {
-			t.Errorf("%s reads: %v", who, err)
-		}
+		_, err := l.ask(mcp.MethodReadResource, `"uri":"file:///dir/secret.txt"`)
+		must.CheckThat(t, (err == nil) == sees, "%s reads: %v", who, err)
 	}
 }
 

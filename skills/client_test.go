@@ -84,9 +84,8 @@ func TestInvalidEntriesAreErrors(t *testing.T) {
 				n++
 			}
 		}
-		if len(errs) != 1 || n != 1 || !strings.Contains(errs[0].Error(), want) {
-			t.Errorf("%s: %v, and %d skills", want, errs, n)
-		}
+		must.CheckThat(t, len(errs) == 1 && n == 1 && strings.Contains(errs[0].Error(), want),
+			"%s: %v, and %d skills", want, errs, n)
 	}
 }
 
@@ -165,8 +164,7 @@ func TestPathsAreSafeOnEverySystem(t *testing.T) {
 	for _, rest := range []string{"", "../x", "%2e%2e/x", "a%2fb", "a/./b", "a//b", "c:x", "a%5cb", "CON", "aux.md",
 		"lpt1 .txt",
 		"COM%C2%B9", "x.", "x%20", "a%00", "a%0a", "a:b", "a%7Cb", "/etc"} {
-		if p, err := s.Path("skill://one/" + rest); err == nil {
-			t.Errorf("%s: %q", rest, p)
-		}
+		p, err := s.Path("skill://one/" + rest)
+		must.CheckThat(t, err != nil, "%s: %q", rest, p)
 	}
 }

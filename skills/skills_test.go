@@ -82,9 +82,8 @@ func TestSkillsAreListedAndReadInEachRevision(t *testing.T) {
 			want := "acme/refunds/SKILL.md\nacme/refunds/inner/SKILL.md\nacme/refunds/templates/a.md\n" +
 				"acme/refunds/templates/c%20d.bin\nacme/refunds/templates/eu/b.md"
 			must.CheckEqual(t, got, want)
-			if inner.Name != "inner" || len(inner.Files) != 1 || refunds.Description != "Does refunds" {
-				t.Errorf("%+v, %+v", inner, refunds)
-			}
+			must.CheckThat(t, inner.Name == "inner" && len(inner.Files) == 1 && refunds.Description == "Does refunds",
+				"%+v, %+v", inner, refunds)
 			must.CheckEqual(t, string(refunds.Frontmatter),
 				`{"description":"Does refunds","license":"MIT","metadata":{"tags":["a","b"],"version":1},`+
 					`"name":"refunds"}`, refunds.Frontmatter)
@@ -107,11 +106,9 @@ func TestEachSkillIsAResource(t *testing.T) {
 		must.Do(t, err)
 		got = append(got, strings.Join([]string{r.URI, r.Name, r.Description, r.MimeType}, " | "))
 	}
-	if len(got) != 3 ||
-		got[0] != "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown" &&
-			got[1] != "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown" {
-		t.Errorf("%q", got)
-	}
+	must.CheckThat(t, len(got) == 3 &&
+		(got[0] == "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown" ||
+			got[1] == "skill://org/team%20one/acme/refunds/SKILL.md | refunds | Does refunds | text/markdown"), "%q", got)
 }
 
 // Reading Directories: every directory of the namespace can be read, and nothing else.

@@ -164,9 +164,8 @@ func TestMemoryReleasesExpiredItems(t *testing.T) {
 	}
 	after := heap()
 	runtime.KeepAlive(m)
-	if after > before+256<<10 {
-		t.Fatalf("the heap has %d bytes after all items expired, and had %d bytes before", after, before)
-	}
+	must.That(t, after <= before+256<<10, "the heap has %d bytes after all items expired, and had %d bytes before",
+		after, before)
 }
 
 func TestMemoryGetAndTouchDoNotAllocate(t *testing.T) {
@@ -217,9 +216,8 @@ func compareKV(t *testing.T, choose func(n int) int, operations int) {
 			must.Do(t, m.Delete(ctx, k))
 			delete(model, k)
 		case 2:
-			if _, err := m.Touch(ctx, k, d); ok != (err == nil) {
-				t.Fatalf("Touch(%s): %v, but live is %v", k, err, ok)
-			}
+			_, err := m.Touch(ctx, k, d)
+			must.That(t, ok == (err == nil), "Touch(%s): %v, but live is %v", k, err, ok)
 			if until := m.Now().Add(d); ok && until.After(old.until) {
 				old.until = until
 				model[k] = old
@@ -377,9 +375,8 @@ func TestRemovedEntriesOfALogDoNotStayInMemory(t *testing.T) {
 		}
 		after, most := heap(), before+2*groups*uint64(opt.MaxBytes)
 		runtime.KeepAlive(m)
-		if after > most {
-			t.Errorf("%s: the log needs %d bytes for %d groups of %d bytes", test.name, after-before, groups, opt.MaxBytes)
-		}
+		must.CheckThat(t, after <= most, "%s: the log needs %d bytes for %d groups of %d bytes", test.name,
+			after-before, groups, opt.MaxBytes)
 	}
 }
 
@@ -484,9 +481,8 @@ func compareLog(t *testing.T, choose func(n int) int, operations int) {
 		got := must.Get(m.ReadAfter(ctx, read, after))(t)
 		must.Equal(t, len(got), len(kept), read)
 		for i, e := range kept {
-			if !bytes.Equal(got[i], data(read, e.seq, e.size)) {
-				t.Fatalf("entry %d of %v is %d bytes %.10x", e.seq, read, len(got[i]), got[i])
-			}
+			must.That(t, bytes.Equal(got[i], data(read, e.seq, e.size)),
+				"entry %d of %v is %d bytes %.10x", e.seq, read, len(got[i]), got[i])
 		}
 		if after > 0 {
 			must.Is(t, must.Err(m.ReadAfter(ctx, read, after-1)), store.ErrPurged, read, "which is purged")

@@ -220,9 +220,8 @@ func (m *monitor) wantExited(conns map[string]net.Conn) {
 	m.t.Helper()
 	for role, conn := range conns {
 		conn.SetDeadline(time.Now().Add(testTimeout))
-		if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-			m.t.Errorf("the process %q has not exited", role)
-		}
+		_, err := conn.Read(make([]byte, 1))
+		must.CheckThat(m.t, err != nil && !os.IsTimeout(err), "the process %q has not exited", role)
 	}
 }
 

@@ -105,9 +105,8 @@ func TestExitErrorDescribesExitOfServer(t *testing.T) {
 	}
 	err := p.Wait()
 	var exit *transport.ExitError
-	if !errors.As(err, &exit) || exit.Code != 3 || exit.Signal != nil || string(exit.Stderr) != "disk full\n" {
-		t.Fatalf("got %#v", err)
-	}
+	must.That(t, errors.As(err, &exit) && exit.Code == 3 && exit.Signal == nil && string(exit.Stderr) == "disk full\n",
+		"got %#v", err)
 	must.Equal(t, err.Error(), `transport: server process exited with code 3; last line of stderr: "disk full"`, err)
 	must.Is(t, p.Write(timeoutContext(t), []byte("{}")), os.ErrProcessDone)
 	closeWithin(t, p, time.Second)
@@ -118,9 +117,8 @@ func TestLastMessageIsReadAfterExit(t *testing.T) {
 	send(t, p, "{}")
 	must.Do(t, p.Wait())
 	wantMessage(t, p, "last message") // the process has already exited
-	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
-		t.Fatalf("Read: %v, want io.EOF", err)
-	}
+	_, err := p.Read(timeoutContext(t))
+	must.That(t, err == io.EOF, "Read: %v, want io.EOF", err)
 }
 
 func TestReadReturnsEOFWhenServerClosesOutput(t *testing.T) {
@@ -128,9 +126,8 @@ func TestReadReturnsEOFWhenServerClosesOutput(t *testing.T) {
 	opts.ExitGrace = testTimeout
 	p := start(t, opts)
 	wantMessage(t, p, "ready")
-	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
-		t.Fatalf("Read: %v, want io.EOF", err)
-	}
+	_, err := p.Read(timeoutContext(t))
+	must.That(t, err == io.EOF, "Read: %v, want io.EOF", err)
 	closeWithin(t, p, testTimeout/2)
 	must.Do(t, p.Err())
 }
@@ -171,9 +168,8 @@ func TestLineOf700MBFromServerIsReportedOnce(t *testing.T) {
 	p := start(t, as("long line"))
 	_, err := p.Read(timeoutContext(t))
 	var tooLarge *transport.MessageTooLargeError
-	if !errors.As(err, &tooLarge) || tooLarge.Limit != transport.DefaultClientMaxMessage {
-		t.Fatalf("got %v, want a MessageTooLargeError", err)
-	}
+	must.That(t, errors.As(err, &tooLarge) && tooLarge.Limit == transport.DefaultClientMaxMessage,
+		"got %v, want a MessageTooLargeError", err)
 	wantMessage(t, p, "after")
 }
 
@@ -201,12 +197,10 @@ func TestEnvironmentIsInheritedOnlyOnRequest(t *testing.T) {
 	opts := as("environment", "TOKEN=given", "LANG=given")
 	opts.Dir = dir
 	env := environment(t, opts)
-	if _, leaked := env["PARLEY_TEST_SECRET"]; leaked {
-		t.Error("the child inherits a secret of the host")
-	}
-	if _, inherited := env["LC_TIME"]; inherited {
-		t.Error("the child inherits a shell function")
-	}
+	_, leaked := env["PARLEY_TEST_SECRET"]
+	must.CheckThat(t, !leaked, "the child inherits a secret of the host")
+	_, inherited := env["LC_TIME"]
+	must.CheckThat(t, !inherited, "the child inherits a shell function")
 	must.CheckEqual(t, env["TOKEN"], "given", env)
 	must.CheckEqual(t, env["LANG"], "given", env)
 	must.CheckEqual(t, env["PATH"], os.Getenv("PATH"))
@@ -282,9 +276,8 @@ func TestStderrArrivesLineByLine(t *testing.T) {
 	must.Equal(t, len(log.kept), len(want))
 	for i, record := range log.kept {
 		record.Attrs(func(a slog.Attr) bool {
-			if a.Key == "line" && a.Value.String() != want[i] || record.Level != slog.LevelInfo {
-				t.Errorf("record %d: %v %v", i, record.Level, a)
-			}
+			must.CheckThat(t, (a.Key != "line" || a.Value.String() == want[i]) && record.Level == slog.LevelInfo,
+				"record %d: %v %v", i, record.Level, a)
 			return true
 		})
 	}
@@ -304,9 +297,8 @@ func TestFloodOnStderrIsDrained(t *testing.T) {
 	closeWithin(t, p, testTimeout)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if after.HeapAlloc > before.HeapAlloc+16<<20 {
-		t.Errorf("the heap grew by %d bytes", after.HeapAlloc-before.HeapAlloc)
-	}
+	must.CheckThat(t, after.HeapAlloc <= before.HeapAlloc+16<<20,
+		"the heap grew by %d bytes", after.HeapAlloc-before.HeapAlloc)
 	must.CheckEqual(t, lines, 1<<20)
 	n := len(log.kept)
 	must.CheckThat(t, n >= 4096 && n <= 50_000, "%d records were logged", n)

@@ -65,9 +65,8 @@ func TestInputReadReportsThatTheChildHasReadItsInput(t *testing.T) {
 	for _, p := range []*transport.CommandConn{silent, busy, talking} {
 		p.Close()
 	}
-	if !silent.InputRead() || !talking.InputRead() || busy.InputRead() {
-		t.Error("InputRead does not tell after the exit whether the child may have read its input")
-	}
+	must.CheckThat(t, silent.InputRead() && talking.InputRead() && !busy.InputRead(),
+		"InputRead does not tell after the exit whether the child may have read its input")
 }
 
 func TestStoppedServerIsKilled(t *testing.T) {
@@ -90,9 +89,8 @@ func TestCommandConnClosesAllDescriptors(t *testing.T) {
 		send(t, p, "{}")
 		wantMessage(t, p, "{}")
 		p.Close()
-		if _, err := transport.StartCommand(transport.CommandOptions{Path: "/no/such/program"}); err == nil {
-			t.Fatal("StartCommand of a missing program returns nil")
-		}
+		_, err := transport.StartCommand(transport.CommandOptions{Path: "/no/such/program"})
+		must.That(t, err != nil, "StartCommand of a missing program returns nil")
 	}
 	cycle() // opens the descriptors that the runtime keeps
 	before := count()
@@ -137,9 +135,8 @@ func TestProcessThatHasLeftGroupDoesNotBlock(t *testing.T) {
 	wantMessage(t, p, "grandchild ready")
 	<-p.Done()
 	// The grandchild has all three pipes open.
-	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
-		t.Fatalf("Read: %v, want io.EOF", err)
-	}
+	_, err := p.Read(timeoutContext(t))
+	must.That(t, err == io.EOF, "Read: %v, want io.EOF", err)
 	must.Is(t, p.Write(timeoutContext(t), []byte("{}")), os.ErrProcessDone)
 	closeWithin(t, p, time.Second)
 	for _, conn := range processes {
@@ -149,9 +146,8 @@ func TestProcessThatHasLeftGroupDoesNotBlock(t *testing.T) {
 
 func TestReadReturnsEOFWhenServerIsKilled(t *testing.T) {
 	p := start(t, as("kill yourself"))
-	if _, err := p.Read(timeoutContext(t)); err != io.EOF {
-		t.Fatalf("Read: %v, want io.EOF", err)
-	}
+	_, err := p.Read(timeoutContext(t))
+	must.That(t, err == io.EOF, "Read: %v, want io.EOF", err)
 	wantSignal(t, p, syscall.SIGKILL)
 }
 

@@ -167,9 +167,8 @@ func TestReadContinuesAfterMessageOverLimit(t *testing.T) {
 		wantMessage(t, b, at)
 		msg, err := b.Read(ctx)
 		var tooLarge *transport.MessageTooLargeError
-		if !errors.As(err, &tooLarge) || tooLarge.Limit != maxMessage || msg != nil {
-			t.Fatalf("got %d bytes, %v, want a MessageTooLargeError", len(msg), err)
-		}
+		must.That(t, errors.As(err, &tooLarge) && tooLarge.Limit == maxMessage && msg == nil,
+			"got %d bytes, %v, want a MessageTooLargeError", len(msg), err)
 		wantMessage(t, b, "next")
 	})
 }
@@ -231,9 +230,8 @@ func TestCloseEndsReadAndWriteOfPeer(t *testing.T) {
 		go func() { closed <- a.Close() }()
 		wantMessage(t, b, "last message")
 		for range 2 {
-			if msg, err := b.Read(timeoutContext(t)); err != io.EOF {
-				t.Fatalf("Read = %q, %v, want io.EOF", msg, err)
-			}
+			msg, err := b.Read(timeoutContext(t))
+			must.That(t, err == io.EOF, "Read = %q, %v, want io.EOF", msg, err)
 		}
 		must.Do(t, <-closed)
 		// The system may accept some messages before it reports that the peer has closed the connection.
@@ -337,9 +335,8 @@ func TestStreamThatWritesLessIsBroken(t *testing.T) {
 				err = c.Write(ctx, []byte("{}"))
 			}
 		}
-		if !errors.As(err, new(*transport.WriteError)) || !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckThat(t, errors.As(err, new(*transport.WriteError)) && errors.Is(err, io.ErrShortWrite),
+			"%s: %v", name, err)
 		c.Close()
 	}
 }

@@ -304,9 +304,8 @@ func FuzzStdioFraming(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		got := readAll(t, &chunks{data, cuts}, max)
 		runtime.ReadMemStats(&after)
-		if !equal(got, want) {
-			t.Fatalf("%q in reads of %v with limit %d reads as\n%q, want\n%q", data, cuts, max, got, want)
-		}
+		must.That(t, equal(got, want), "%q in reads of %v with limit %d reads as\n%q, want\n%q", data, cuts, max, got,
+			want)
 		// The limit includes the windows of the reader and its goroutine, the messages, and the results
 		// of this test.
 		if grown := after.TotalAlloc - before.TotalAlloc; grown > uint64(256<<10+2*max+64*len(data)) {

@@ -175,9 +175,8 @@ func TestCodesExpire(t *testing.T) {
 		i := new(Issuer)
 		code := i.newCode(&grant{client: "editor", challenge: digest.Of(verifier), until: time.Now().Add(codeLifetime)})
 		time.Sleep(codeLifetime + 1)
-		if _, failed := i.redeem(&public, url.Values{"code": {code}, "code_verifier": {verifier}}); failed == nil {
-			t.Error("an expired code is accepted")
-		}
+		_, failed := i.redeem(&public, url.Values{"code": {code}, "code_verifier": {verifier}})
+		must.CheckThat(t, failed != nil, "an expired code is accepted")
 	})
 }
 
@@ -206,9 +205,8 @@ func TestUnregisteredRedirectURIsAreRejected(t *testing.T) {
 	} {
 		location, err := new(logintest.Browser).Authorize(t.Context(),
 			page(i, "client_id", test.client, "redirect_uri", test.uri))
-		if (err == nil) != test.allowed || test.allowed && !strings.HasPrefix(location, test.uri) {
-			t.Errorf("%q, %q: redirect to %q, %v", test.client, test.uri, location, err)
-		}
+		must.CheckThat(t, (err == nil) == test.allowed && (!test.allowed || strings.HasPrefix(location, test.uri)),
+			"%q, %q: redirect to %q, %v", test.client, test.uri, location, err)
 	}
 }
 
@@ -254,9 +252,8 @@ func TestPageIsSafe(t *testing.T) {
 	got := pageOf(&Client{name: value}, &grant{resource: value, scopes: []string{value}, redirectURI: value},
 		[]string{value})
 	plain := pageOf(&Client{}, &grant{scopes: []string{""}}, []string{""})
-	if strings.Count(got, escaped) != 6 || strings.ReplaceAll(got, escaped, "") != plain { // the client is on it twice
-		t.Errorf("%d values are escaped:\n%s", strings.Count(got, escaped), got)
-	}
+	must.CheckThat(t, strings.Count(got, escaped) == 6 && strings.ReplaceAll(got, escaped, "") == plain,
+		"%d values are escaped:\n%s", strings.Count(got, escaped), got) // the client is on it twice
 	must.CheckContains(t, got, "is for development")
 
 	i := start(t, Config{Clients: []Client{public}})
@@ -269,10 +266,9 @@ func TestPageIsSafe(t *testing.T) {
 		return got
 	}
 	shown := send(http.MethodGet, page(i), func(*http.Request) {})
-	if shown.Header.Get("X-Frame-Options") != "DENY" ||
-		!strings.Contains(shown.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
-		t.Errorf("the page allows frames: %v", shown.Header)
-	}
+	must.CheckThat(t, shown.Header.Get("X-Frame-Options") == "DENY" &&
+		strings.Contains(shown.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'"),
+		"the page allows frames: %v", shown.Header)
 	other := send(http.MethodPost, page(i), func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
 	must.CheckEqual(t, other.StatusCode, http.StatusForbidden, "the form of another site")
 	other = send(http.MethodGet, page(i), func(r *http.Request) { r.Host = "rebound.example" })
@@ -296,10 +292,8 @@ func TestClientAuthentication(t *testing.T) {
 		"in the form": own("batch", "s3cr%t"),
 		"HTTP Basic":  own("", "", "Authorization", basic.Header.Get("Authorization")),
 	} {
-		if issued.status != 200 || issued.Refresh != "" || issued.Scope != "read" ||
-			verify(t, i, issued.Access).Subject != "batch" {
-			t.Errorf("%s: issued %+v", name, issued)
-		}
+		must.CheckThat(t, issued.status == 200 && issued.Refresh == "" && issued.Scope == "read" &&
+			verify(t, i, issued.Access).Subject == "batch", "%s: issued %+v", name, issued)
 	}
 	for name, got := range map[string]response{
 		"wrong secret":                own("batch", "s3cretx"),
@@ -336,9 +330,8 @@ func TestDynamicRegistration(t *testing.T) {
 	for n := range maxEntries {
 		i.clients.put(string(rune(n)), nil)
 	}
-	if len(i.clients.entries) != maxEntries || i.client(c.ID) != nil {
-		t.Errorf("%d registrations are kept", len(i.clients.entries))
-	}
+	must.CheckThat(t, len(i.clients.entries) == maxEntries && i.client(c.ID) == nil,
+		"%d registrations are kept", len(i.clients.entries))
 }
 
 func TestStartRejectsInvalidConfigurations(t *testing.T) {
@@ -360,9 +353,8 @@ func TestMetadataNamesTheEndpoints(t *testing.T) {
 	defer got.Body.Close()
 	var document map[string]any
 	must.Do(t, json.NewDecoder(got.Body).Decode(&document))
-	if document["issuer"] != i.URL() || document["authorization_response_iss_parameter_supported"] != true {
-		t.Errorf("metadata: %v", document)
-	}
+	must.CheckThat(t, document["issuer"] == i.URL() &&
+		document["authorization_response_iss_parameter_supported"] == true, "metadata: %v", document)
 	for _, name := range []string{"jwks_uri", "token_endpoint", "registration_endpoint", "authorization_endpoint"} {
 		address, _ := document[name].(string)
 		r := must.Get(http.Get(address))(t)

@@ -94,13 +94,11 @@ func TestVerifyReturnsTheResponse(t *testing.T) {
 	})
 	v := i.verifier(&now)
 	info, err := v.Verify(t.Context(), "good")
-	if err != nil || info.Principal.Subject() != "ada" || info.Principal.Issuer() != "https://as.example.com" ||
-		strings.Join(info.Scopes, " ") != "a b" || info.Audience[0] != self {
-		t.Fatalf("%v, %v", info, err)
-	}
-	if extra, _ := info.Claim("extra"); string(extra) != "1" {
-		t.Errorf("extra: %s", extra)
-	}
+	must.That(t, err == nil && info.Principal.Subject() == "ada" &&
+		info.Principal.Issuer() == "https://as.example.com" && strings.Join(info.Scopes, " ") == "a b" &&
+		info.Audience[0] == self, "%v, %v", info, err)
+	extra, _ := info.Claim("extra")
+	must.CheckEqual(t, string(extra), "1", "extra")
 	if info, err := v.Verify(t.Context(), "machine"); err != nil || info.Principal.Subject() != "editor" {
 		t.Errorf("token of a client: %v, %v", info, err)
 	}
@@ -108,9 +106,8 @@ func TestVerifyReturnsTheResponse(t *testing.T) {
 	for _, token := range []string{"other issuer", "inactive", "no active", "string", "expired", "no subject", "number",
 		"certificate", "unknown"} {
 		var invalid *auth.InvalidTokenError
-		if info, err := v.Verify(t.Context(), token); !errors.As(err, &invalid) {
-			t.Errorf("%s: %v, %v", token, info, err)
-		}
+		info, err := v.Verify(t.Context(), token)
+		must.CheckThat(t, errors.As(err, &invalid), "%s: %v, %v", token, info, err)
 	}
 }
 
@@ -149,10 +146,8 @@ func TestEndpointFailuresDoNotInvalidateTokens(t *testing.T) {
 	wrong := i.verifier(&now)
 	wrong.ClientSecret = "wrong"
 	_, err := wrong.Verify(t.Context(), "planted-token")
-	if !errors.Is(err, auth.ErrUnavailable) || strings.Contains(err.Error(), "planted") ||
-		strings.Contains(err.Error(), "wrong") {
-		t.Errorf("wrong secret: %v", err)
-	}
+	must.CheckThat(t, errors.Is(err, auth.ErrUnavailable) && !strings.Contains(err.Error(), "planted") &&
+		!strings.Contains(err.Error(), "wrong"), "wrong secret: %v", err)
 	malformed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -232,9 +227,8 @@ func TestClocksMayDiffer(t *testing.T) {
 	now := start
 	v := i.verifier(&now)
 	for token, valid := range map[string]bool{"ahead": true, "expired": true, "later": false} {
-		if _, err := v.Verify(t.Context(), token); (err == nil) != valid {
-			t.Errorf("%s: %v", token, err)
-		}
+		_, err := v.Verify(t.Context(), token)
+		must.CheckEqual(t, err == nil, valid, token, err)
 	}
 	now = start.Add(2 * time.Second) // the leeway is 30, and a rejection of another kind is still cached
 	must.Check(t, must.Err(v.Verify(t.Context(), "later")), "a rejection because of the time was cached")
@@ -308,9 +302,8 @@ func TestTokensOfGoogle(t *testing.T) {
 	must.CheckEqual(t, info.Expiry.Unix(), now.Add(time.Hour).Unix())
 	for _, token := range []string{"ya29.expired", "ya29.forever", "unknown",
 		"e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"aud":"client.apps.example"}`)) + ".c2ln"} {
-		if _, err := v.Verify(t.Context(), token); !errors.As(err, new(*auth.InvalidTokenError)) {
-			t.Errorf("%s: %v", token, err)
-		}
+		_, err := v.Verify(t.Context(), token)
+		must.CheckThat(t, errors.As(err, new(*auth.InvalidTokenError)), "%s: %v", token, err)
 	}
 	must.CheckIs(t, must.Err(v.Verify(t.Context(), "ya29.broken")), auth.ErrUnavailable)
 	must.Check(t, (&introspection.Verifier{TokenInfo: true}).Check())

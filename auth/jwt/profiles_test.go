@@ -187,10 +187,9 @@ func TestTokensOfProviders(t *testing.T) {
 			if name == "ID token" && strings.Contains(reason, "send an access token") {
 				reason = tc.reason // nothing in the token says that it is an ID token, or an access token
 			}
-			if info != nil || !strings.Contains(reason, tc.reason) || !strings.Contains(remedy, tc.remedy) ||
-				strings.Contains(reason, "--auth") {
-				t.Errorf("%s: %s: %v, %s; %s", p.profile, name, info, reason, remedy)
-			}
+			must.CheckThat(t, info == nil && strings.Contains(reason, tc.reason) &&
+				strings.Contains(remedy, tc.remedy) && !strings.Contains(reason, "--auth"),
+				"%s: %s: %v, %s; %s", p.profile, name, info, reason, remedy)
 		}
 		i.key.Store(newKey(t, "k2"))
 		now = now.Add(11 * time.Second)
@@ -310,10 +309,8 @@ func TestTheTenantOfATokenMustBeThatOfItsIssuer(t *testing.T) {
 		}
 		i := newIssuer(t)
 		claims := p.claims(with(p.access, object{"tid": other}))
-		if info, reason, _ := access(p.verifierOf(i, nil), p.sign(i, claims), []string{p.audience}, nil); info != nil ||
-			!strings.Contains(reason, "tenant") {
-			t.Errorf("%s: %v, %s", p.issuer, info, reason)
-		}
+		info, reason, _ := access(p.verifierOf(i, nil), p.sign(i, claims), []string{p.audience}, nil)
+		must.CheckThat(t, info == nil && strings.Contains(reason, "tenant"), "%s: %v, %s", p.issuer, info, reason)
 	}
 }
 

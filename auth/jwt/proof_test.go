@@ -102,14 +102,11 @@ func challengeOf(t *testing.T, response http.Header) challenge.Challenge {
 func TestBoundTokensNeedAProof(t *testing.T) {
 	p, other := newProver(t), newProver(t)
 	a := resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}, "plain": {}})
-	if info, rejection, _ := present(a, "DPoP", "token", p.proof("token", nil)); rejection != nil ||
-		info.Principal.Subject() != "ada" {
-		t.Fatalf("valid proof: %+v", rejection)
-	}
+	info, rejection, _ := present(a, "DPoP", "token", p.proof("token", nil))
+	must.That(t, rejection == nil && info.Principal.Subject() == "ada", "valid proof: %+v", rejection)
 	used := p.proof("token", nil)
-	if _, rejection, _ := present(a, "dpop", "token", used); rejection != nil {
-		t.Fatalf("scheme in lower case: %+v", rejection)
-	}
+	_, rejection, _ = present(a, "dpop", "token", used)
+	must.That(t, rejection == nil, "scheme in lower case: %+v", rejection)
 	private, _ := json.Marshal(jose.JSONWebKey{Key: p.key.private})
 	now := time.Now()
 	for name, tc := range map[string]struct {
@@ -159,19 +156,16 @@ func TestBoundTokensNeedAProof(t *testing.T) {
 			t.Errorf("%s: %v, %+v", name, info, rejection)
 			continue
 		}
-		if c := challengeOf(t, response); !c.Is("DPoP") || c.Params["error"] != tc.code ||
-			!strings.Contains(c.Params["algs"], "ES256") || strings.Contains(c.Params["algs"], "HS") {
-			t.Errorf("%s: %v", name, c)
-		}
+		c := challengeOf(t, response)
+		must.CheckThat(t, c.Is("DPoP") && c.Params["error"] == tc.code && strings.Contains(c.Params["algs"], "ES256") &&
+			!strings.Contains(c.Params["algs"], "HS"), "%s: %v", name, c)
 	}
-	if _, rejection, response := present(a, "Bearer", "token"); rejection == nil ||
-		challengeOf(t, response).Params["error"] != "invalid_token" {
-		t.Errorf("bound token as a bearer token: %+v", rejection)
-	}
+	_, rejection, response := present(a, "Bearer", "token")
+	must.CheckThat(t, rejection != nil && challengeOf(t, response).Params["error"] == "invalid_token",
+		"bound token as a bearer token: %+v", rejection)
 	for _, htu := range []string{"HTTPS://MCP.example.com:443/mcp", self + "?sessionId=1", self + "#x"} {
-		if _, rejection, _ := present(a, "DPoP", "token", p.proof("token", object{"htu": htu})); rejection != nil {
-			t.Errorf("%s: %+v", htu, rejection)
-		}
+		_, rejection, _ := present(a, "DPoP", "token", p.proof("token", object{"htu": htu}))
+		must.CheckThat(t, rejection == nil, "%s: %+v", htu, rejection)
 	}
 }
 
@@ -196,33 +190,27 @@ func TestProofsNeedAFreshNonce(t *testing.T) {
 	a := replica(key)
 	_, rejection, response := present(a, "DPoP", "token", p.proof("token", nil))
 	nonce := response.Get("DPoP-Nonce")
-	if rejection == nil || challengeOf(t, response).Params["error"] != "use_dpop_nonce" || nonce == "" {
-		t.Fatalf("%+v %v", rejection, response)
-	}
+	must.That(t, rejection != nil && challengeOf(t, response).Params["error"] == "use_dpop_nonce" && nonce != "",
+		"%+v %v", rejection, response)
 	try := func(a *auth.ProtectedResource, nonce string) (ok bool, next string) {
 		_, rejection, response := present(a, "DPoP", "token",
 			p.proof("token", object{"nonce": nonce, "iat": now.Unix()}))
 		return rejection == nil, response.Get("DPoP-Nonce")
 	}
-	if ok, next := try(a, nonce); !ok || next != "" {
-		t.Errorf("issued nonce: %v, next %q", ok, next)
-	}
-	if ok, _ := try(replica([]byte(strings.Repeat("n", 32)), key), nonce); !ok {
-		t.Error("a replica with a newer key rejects the nonce")
-	}
+	ok, next := try(a, nonce)
+	must.CheckThat(t, ok && next == "", "issued nonce: %v, next %q", ok, next)
+	ok, _ = try(replica([]byte(strings.Repeat("n", 32)), key), nonce)
+	must.CheckThat(t, ok, "a replica with a newer key rejects the nonce")
 	for _, bad := range []string{"", "abc", nonce + "x", flip(nonce)} {
-		if ok, next := try(a, bad); ok || next == "" {
-			t.Errorf("%q: %v, next %q", bad, ok, next)
-		}
+		ok, next := try(a, bad)
+		must.CheckThat(t, !ok && next != "", "%q: %v, next %q", bad, ok, next)
 	}
 	now = now.Add(3 * time.Minute)
-	if ok, next := try(a, nonce); !ok || next == "" {
-		t.Errorf("nonce in the second half of its life: %v, next %q, want a new nonce", ok, next)
-	}
+	ok, next = try(a, nonce)
+	must.CheckThat(t, ok && next != "", "nonce in the second half of its life: %v, next %q, want a new nonce", ok, next)
 	now = now.Add(3 * time.Minute)
-	if ok, next := try(a, nonce); ok || next == "" {
-		t.Errorf("expired nonce: %v, next %q", ok, next)
-	}
+	ok, next = try(a, nonce)
+	must.CheckThat(t, !ok && next != "", "expired nonce: %v, next %q", ok, next)
 }
 
 // A proof is remembered for as long as it is valid.
@@ -233,18 +221,15 @@ func TestProofsAreAcceptedOnce(t *testing.T) {
 	a.DPoP = &jwt.ProofVerifier{Now: func() time.Time { return now }}
 	// Issued as far in the future as clocks may differ, so that it is valid for two minutes.
 	early := p.proof("token", object{"iat": now.Add(time.Minute).Unix()})
-	if _, rejection, _ := present(a, "DPoP", "token", early); rejection != nil {
-		t.Fatalf("%+v", rejection)
-	}
+	_, rejection, _ := present(a, "DPoP", "token", early)
+	must.That(t, rejection == nil, "%+v", rejection)
 	for range 23 {
 		now = now.Add(5 * time.Second)
-		if _, rejection, _ := present(a, "DPoP", "token",
-			p.proof("token", object{"iat": now.Unix()})); rejection != nil {
-			t.Fatalf("%+v", rejection)
-		}
-		if _, rejection, _ := present(a, "DPoP", "token", early); rejection == nil {
-			t.Fatal("a proof was accepted twice")
-		}
+		_, rejection, _ := present(a, "DPoP", "token",
+			p.proof("token", object{"iat": now.Unix()}))
+		must.That(t, rejection == nil, "%+v", rejection)
+		_, rejection, _ = present(a, "DPoP", "token", early)
+		must.That(t, rejection != nil, "a proof was accepted twice")
 	}
 }
 
@@ -257,21 +242,17 @@ func TestReplicasWithOneStoreAcceptAProofOnce(t *testing.T) {
 		replicas[i].DPoP = &jwt.ProofVerifier{KV: memory}
 	}
 	proof := p.proof("token", nil)
-	if _, rejection, _ := present(replicas[0], "DPoP", "token", proof); rejection != nil {
-		t.Fatalf("%+v", rejection)
-	}
-	if _, rejection, _ := present(replicas[1], "DPoP", "token", proof); rejection == nil ||
-		rejection.Status != http.StatusUnauthorized {
-		t.Errorf("another replica responded %+v", rejection)
-	}
-	if _, rejection, _ := present(replicas[1], "DPoP", "token", p.proof("token", nil)); rejection != nil {
-		t.Errorf("another proof: %+v", rejection)
-	}
+	_, rejection, _ := present(replicas[0], "DPoP", "token", proof)
+	must.That(t, rejection == nil, "%+v", rejection)
+	_, rejection, _ = present(replicas[1], "DPoP", "token", proof)
+	must.CheckThat(t, rejection != nil && rejection.Status == http.StatusUnauthorized,
+		"another replica responded %+v", rejection)
+	_, rejection, _ = present(replicas[1], "DPoP", "token", p.proof("token", nil))
+	must.CheckThat(t, rejection == nil, "another proof: %+v", rejection)
 	replicas[1].DPoP = &jwt.ProofVerifier{KV: brokenKV{memory}}
-	if _, rejection, _ := present(replicas[1], "DPoP", "token", p.proof("token", nil)); rejection == nil ||
-		rejection.Status != http.StatusServiceUnavailable {
-		t.Errorf("without the store: %+v", rejection)
-	}
+	_, rejection, _ = present(replicas[1], "DPoP", "token", p.proof("token", nil))
+	must.CheckThat(t, rejection != nil && rejection.Status == http.StatusServiceUnavailable,
+		"without the store: %+v", rejection)
 }
 
 // docs/program/scale.md has this number.

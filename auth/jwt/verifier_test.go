@@ -40,16 +40,13 @@ func TestVerifyReturnsTheClaims(t *testing.T) {
 	info := must.Get(v.Verify(t.Context(), i.token(claims)))(t)
 	p := info.Principal
 	must.CheckThat(t, p.Issuer() == i.URL && p.Subject() == "ada" && p.Client() == "editor", "principal %v", p)
-	if strings.Join(info.Scopes, " ") != "mcp:read mcp:write" || len(info.Audience) != 1 || info.Audience[0] != self ||
-		time.Until(info.Expiry) < 50*time.Minute {
-		t.Errorf("%v, audience %v, expiry %v", info.Scopes, info.Audience, info.Expiry)
-	}
-	if tenant, ok := info.Claim("tenant"); !ok || string(tenant) != `{"id":7}` {
-		t.Errorf("claim tenant: %s", tenant)
-	}
-	if _, ok := info.Claim("nothing"); ok {
-		t.Error("Claim returned a claim that the token does not have")
-	}
+	must.CheckThat(t, strings.Join(info.Scopes, " ") == "mcp:read mcp:write" && len(info.Audience) == 1 &&
+		info.Audience[0] == self && time.Until(info.Expiry) >= 50*time.Minute,
+		"%v, audience %v, expiry %v", info.Scopes, info.Audience, info.Expiry)
+	tenant, ok := info.Claim("tenant")
+	must.CheckThat(t, ok && string(tenant) == `{"id":7}`, "claim tenant: %s", tenant)
+	_, ok = info.Claim("nothing")
+	must.CheckThat(t, !ok, "Claim returned a claim that the token does not have")
 }
 
 func TestVerifyReadsScopeAndScp(t *testing.T) {
@@ -128,9 +125,8 @@ func TestDefectiveTokensAreInvalid(t *testing.T) {
 		info, err := v.Verify(t.Context(), token)
 		var invalid *auth.InvalidTokenError
 		must.CheckThat(t, errors.As(err, &invalid) && info == nil, "%s: %v, %v", name, info, err)
-		if len(token) > 20 && err != nil && strings.Contains(err.Error(), token[len(token)-20:]) {
-			t.Errorf("%s: the error contains the token: %v", name, err)
-		}
+		must.CheckThat(t, len(token) <= 20 || err == nil || !strings.Contains(err.Error(), token[len(token)-20:]),
+			"%s: the error contains the token: %v", name, err)
 	}
 	must.Check(t, must.Err((&jwt.Verifier{Issuers: []string{i.URL}}).Verify(t.Context(), bearer)))
 	open := i.token(with(good, object{"aud": nil}))
@@ -290,10 +286,8 @@ func TestIssuerMetadataLocations(t *testing.T) {
 		i := newIssuer(t)
 		i.metadata = path
 		i.document = func(base string) map[string]any { return object{"issuer": base + "/a"} }
-		if _, err := (&jwt.Verifier{Issuers: []string{i.URL + "/a"}}).Verify(t.Context(),
-			i.token(with(i.claims(), object{"iss": i.URL + "/a"}))); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
+		must.Check(t, must.Err((&jwt.Verifier{Issuers: []string{i.URL + "/a"}}).Verify(t.Context(),
+			i.token(with(i.claims(), object{"iss": i.URL + "/a"})))), path)
 	}
 }
 
@@ -325,10 +319,9 @@ func TestUnavailableKeysDoNotInvalidateTokens(t *testing.T) {
 	defer redirecting.Close()
 	i := newIssuer(t)
 	v := &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: redirecting.URL}
-	if _, err := v.Verify(t.Context(), i.token(i.claims())); !errors.Is(err, auth.ErrUnavailable) ||
-		elsewhere.fetches.Load() > 0 {
-		t.Errorf("a redirect to another origin was followed: %v", err)
-	}
+	_, err := v.Verify(t.Context(), i.token(i.claims()))
+	must.CheckThat(t, errors.Is(err, auth.ErrUnavailable) && elsewhere.fetches.Load() <= 0,
+		"a redirect to another origin was followed: %v", err)
 	large := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"keys":[` + strings.Repeat(" ", 600<<10) + `]}`))
@@ -403,14 +396,12 @@ func FuzzJWT(f *testing.F) {
 		must.Do(t, err, info, text)
 		must.Do(t, must.Err(parsed.Verify(key.Public())), info, text)
 		var h, c map[string]any
-		if json.Unmarshal([]byte(header), &h) != nil || json.Unmarshal([]byte(claims), &c) != nil {
-			t.Fatalf("%q and %q are accepted", header, claims)
-		}
+		must.That(t, json.Unmarshal([]byte(header), &h) == nil && json.Unmarshal([]byte(claims), &c) == nil,
+			"%q and %q are accepted", header, claims)
 		kind, _ := h["typ"].(string)
-		if kind = strings.ToLower(kind); h["alg"] != "EdDSA" || kind != "at+jwt" && kind != "application/at+jwt" ||
-			h["crit"] != nil {
-			t.Fatalf("a token with header %q is accepted", header)
-		}
+		kind = strings.ToLower(kind)
+		must.That(t, h["alg"] == "EdDSA" && (kind == "at+jwt" || kind == "application/at+jwt") && h["crit"] == nil,
+			"a token with header %q is accepted", header)
 		expiry, _ := c["exp"].(float64)
 		before, _ := c["nbf"].(float64)
 		issued, _ := c["iat"].(float64)
@@ -429,9 +420,8 @@ func FuzzJWT(f *testing.F) {
 				audience = append(audience, s)
 			}
 		}
-		if !slices.Equal(info.Audience, audience) {
-			t.Fatalf("a token with claims %q has the audience %q", claims, info.Audience)
-		}
+		must.That(t, slices.Equal(info.Audience, audience),
+			"a token with claims %q has the audience %q", claims, info.Audience)
 	})
 }
 
@@ -457,10 +447,9 @@ func TestErrorsKeepTheCauseOfAFailedFetch(t *testing.T) {
 	} {
 		v := &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: keys}
 		for range 2 { // the second error is that of the first fetch
-			if _, err := v.Verify(t.Context(), i.token(i.claims())); !errors.Is(err, auth.ErrUnavailable) ||
-				!strings.Contains(err.Error(), test.text) || !test.found(err) {
-				t.Errorf("%s: %v, want the cause %q", keys, err, test.text)
-			}
+			_, err := v.Verify(t.Context(), i.token(i.claims()))
+			must.CheckThat(t, errors.Is(err, auth.ErrUnavailable) && strings.Contains(err.Error(), test.text) &&
+				test.found(err), "%s: %v, want the cause %q", keys, err, test.text)
 		}
 	}
 }
@@ -490,10 +479,9 @@ func TestTokensOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 		if got != c.Want() || (info == nil) != (rejection != nil) {
 			t.Errorf("%s: %s: %s, want %s (%+v)", c.Place, c.Name, got, c.Want(), rejection)
 		}
-		if challenge := response.Get("WWW-Authenticate"); got == "401" &&
-			!strings.Contains(challenge, `error="invalid_token"`) {
-			t.Errorf("%s: %s: challenge %s", c.Place, c.Name, challenge)
-		}
+		challenge := response.Get("WWW-Authenticate")
+		must.CheckThat(t, got != "401" || strings.Contains(challenge, `error="invalid_token"`),
+			"%s: %s: challenge %s", c.Place, c.Name, challenge)
 	}
 }
 

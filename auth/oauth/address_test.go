@@ -25,9 +25,8 @@ func TestResolvedAddressesAreChecked(t *testing.T) {
 			"Www-Authenticate": {`Bearer resource_metadata="https://localhost:` + u.Port() + `/x"`},
 		}}
 		_, err := c.Reauthorize(req, "https://mcp.example/mcp", resp)
-		if err == nil || errors.Is(err, oauth.ErrForbiddenAddress) != (networks == nil) {
-			t.Errorf("with networks %v: %v", networks, err)
-		}
+		must.CheckThat(t, err != nil && errors.Is(err, oauth.ErrForbiddenAddress) == (networks == nil),
+			"with networks %v: %v", networks, err)
 		must.CheckEqual(t, len(w.Dialed) > 0, networks != nil, networks, "the client dialed", w.Dialed)
 		w.Dialed = nil
 	}
@@ -44,9 +43,8 @@ func FuzzSSRFAddr(f *testing.F) {
 			return
 		}
 		plain := a.Unmap().WithZone("")
-		if !plain.IsGlobalUnicast() || plain.IsPrivate() || plain.IsLoopback() || plain.IsLinkLocalUnicast() {
-			t.Fatalf("%s is public", text)
-		}
+		must.That(t, plain.IsGlobalUnicast() && !plain.IsPrivate() && !plain.IsLoopback() &&
+			!plain.IsLinkLocalUnicast(), "%s is public", text)
 		// The result for an IPv4 address is the same in all notations.
 		if plain.Is4() {
 			b := plain.As4()

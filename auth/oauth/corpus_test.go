@@ -33,9 +33,8 @@ func TestCallbacksOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 		for _, promised := range []bool{false, true} {
 			code, err := oauth.AcceptAuthorizationResponse(c.Text(t), "s", "https://as.example", promised)
 			outcome := callbackOutcome(code, err)
-			if outcome != "error" && err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("%s: %s: the error contains the text of another party: %v", c.Place, c.Name, err)
-			}
+			must.CheckThat(t, outcome == "error" || err == nil || !strings.Contains(err.Error(), "secret"),
+				"%s: %s: the error contains the text of another party: %v", c.Place, c.Name, err)
 			got = append(got, outcome)
 		}
 		must.CheckEqual(t, strings.Join(got, ", "), c.Want(), c.Place, c.Name)
@@ -131,13 +130,11 @@ func FuzzPRM(f *testing.F) {
 			return
 		}
 		u, err := url.Parse(resource)
-		if err != nil || !strings.EqualFold(u.Hostname(), "mcp.example") || u.Port() != "" && u.Port() != "443" ||
-			u.Fragment != "" {
-			t.Fatalf("%q is accepted as the resource of %s", resource, server)
-		}
-		if p := strings.TrimRight(u.EscapedPath(), "/"); p != "" && p != "/a/mcp" {
-			t.Fatalf("%q is accepted as the resource of %s, from the root", resource, server)
-		}
+		must.That(t, err == nil && strings.EqualFold(u.Hostname(), "mcp.example") &&
+			(u.Port() == "" || u.Port() == "443") && u.Fragment == "",
+			"%q is accepted as the resource of %s", resource, server)
+		p := strings.TrimRight(u.EscapedPath(), "/")
+		must.That(t, p == "" || p == "/a/mcp", "%q is accepted as the resource of %s, from the root", resource, server)
 	})
 }
 
@@ -161,9 +158,8 @@ func FuzzASMetadata(f *testing.F) {
 		}
 		for i, name := range []string{"authorization_endpoint", "token_endpoint", "registration_endpoint",
 			"revocation_endpoint"} {
-			if value, _ := document[name].(string); value != endpoints[i] {
-				t.Fatalf("%q: %s is %q", body, name, endpoints[i])
-			}
+			value, _ := document[name].(string)
+			must.That(t, value == endpoints[i], "%q: %s is %q", body, name, endpoints[i])
 		}
 		for _, e := range endpoints {
 			if u, err := url.Parse(e); e != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil) {

@@ -116,10 +116,8 @@ func TestServersOnOneHostHaveSeparateTokens(t *testing.T) {
 	must.Do(t, c.Login(t.Context(), w.URL()))
 	other := w.MCP.URL + "/other"
 	req, _ := http.NewRequest(http.MethodPost, other, nil)
-	if _, err := c.Reauthorize(req, other, &http.Response{StatusCode: 401,
-		Header: http.Header{"Www-Authenticate": {"Bearer"}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(c.Reauthorize(req, other, &http.Response{StatusCode: 401,
+		Header: http.Header{"Www-Authenticate": {"Bearer"}}})))
 	must.CheckEqual(t, w.Count("mcp GET /authorize"), 2)
 	first := must.Get(authorize(c, w.URL()))(t)
 	second, err := authorize(c, other)
@@ -318,9 +316,8 @@ func TestLifetimeCanBeAString(t *testing.T) {
 		c := w.Client()
 		must.Do(t, c.Login(t.Context(), w.URL()))
 		status, err := c.Status(t.Context(), w.URL())
-		if err != nil || !status.Expires.IsZero() != known || known && time.Until(status.Expires) > 2*time.Hour {
-			t.Errorf("%v: %+v, %v", lifetime, status, err)
-		}
+		must.CheckThat(t, err == nil && !status.Expires.IsZero() == known &&
+			(!known || time.Until(status.Expires) <= 2*time.Hour), "%v: %+v, %v", lifetime, status, err)
 	}
 }
 
@@ -363,13 +360,11 @@ func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
 		c := w.Client()
 		c.Store, c.Interaction = store, nil
 		_, err := w.Dial(c, "")
-		if !errors.Is(err, call.ErrUnauthorized) || errors.Is(err, oauth.ErrInteraction) != test.forgets {
-			t.Errorf("%d %s: %v", test.status, test.code, err)
-		}
+		must.CheckThat(t, errors.Is(err, call.ErrUnauthorized) && errors.Is(err, oauth.ErrInteraction) == test.forgets,
+			"%d %s: %v", test.status, test.code, err)
 		status, err := c.Status(t.Context(), w.URL())
-		if err != nil || status == nil || status.Renewable == test.forgets {
-			t.Errorf("%d %s: %+v, %v", test.status, test.code, status, err)
-		}
+		must.CheckThat(t, err == nil && status != nil && status.Renewable != test.forgets,
+			"%d %s: %+v, %v", test.status, test.code, status, err)
 	}
 }
 
@@ -433,9 +428,8 @@ func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
 			must.Do(t, json.Unmarshal([]byte(body), &metadata))
 			got = append(got, metadata.Scope)
 		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%d: registrations with %q, want %q", test.status, got, test.want)
-		}
+		must.CheckThat(t, slices.Equal(got, test.want),
+			"%d: registrations with %q, want %q", test.status, got, test.want)
 	}
 }
 
@@ -471,11 +465,9 @@ func TestErrorsNameTheTargetOfARedirectThatIsNotFollowed(t *testing.T) {
 			}
 			return matches
 		}
-		if err := w.Client().Login(t.Context(), w.URL()); err == nil ||
-			!strings.Contains(err.Error(), "redirect to "+w.Unrelated.URL+"/moved") ||
-			strings.Contains(err.Error(), oauthtest.Secret) {
-			t.Errorf("%s: %v", path, err)
-		}
+		err := w.Client().Login(t.Context(), w.URL())
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), "redirect to "+w.Unrelated.URL+"/moved") &&
+			!strings.Contains(err.Error(), oauthtest.Secret), "%s: %v", path, err)
 	}
 }
 
@@ -545,9 +537,8 @@ func TestAddressesAreCheckedBeforeAProxy(t *testing.T) {
 		if err == nil || len(seen()) > 0 != allowed {
 			t.Errorf("%s: %v, the proxy has received %q", host, err, seen())
 		}
-		if !allowed && host != "direct.localhost" && !errors.Is(err, oauth.ErrForbiddenAddress) {
-			t.Errorf("%s: %v", host, err)
-		}
+		must.CheckThat(t, allowed || host == "direct.localhost" || errors.Is(err, oauth.ErrForbiddenAddress),
+			"%s: %v", host, err)
 		w.Dialed = nil // the proxy
 	}
 }

@@ -113,17 +113,15 @@ func TestTokenExchangeNeedsNoMetadata(t *testing.T) {
 		exchanges(w, nil)
 		clients := exchanging(w, oauth.TokenExchange{Audience: audience, Scopes: []string{"more"}})
 		must.Do(t, callAs(t, w, clients, asCaller(t, "ada")))
-		if len(w.Forms) != 1 || len(w.Paths("mcp"))+len(w.Paths("as")) > 0 {
-			t.Fatalf("requests: %v, %v", w.Forms, w.Seen)
-		}
+		must.That(t, len(w.Forms) == 1 && len(w.Paths("mcp"))+len(w.Paths("as")) == 0,
+			"requests: %v, %v", w.Forms, w.Seen)
 		form := w.Forms[0]
 		value := map[string]string{"resource": w.URL(), "audience": audience}[want]
-		if form.Get("subject_token") != callerToken("ada") ||
-			form.Get("subject_token_type") != "urn:ietf:params:oauth:token-type:access_token" ||
-			form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange" ||
-			form.Get("scope") != "more" || form.Get(want) != value || len(form["resource"])+len(form["audience"]) != 1 {
-			t.Errorf("request: %v", form)
-		}
+		must.CheckThat(t, form.Get("subject_token") == callerToken("ada") &&
+			form.Get("subject_token_type") == "urn:ietf:params:oauth:token-type:access_token" &&
+			form.Get("grant_type") == "urn:ietf:params:oauth:grant-type:token-exchange" &&
+			form.Get("scope") == "more" && form.Get(want) == value && len(form["resource"])+len(form["audience"]) == 1,
+			"request: %v", form)
 	}
 }
 
@@ -181,12 +179,11 @@ func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	}
 	sent := len(w.Seen)
 	for range 5 {
-		if _, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"}); err == nil ||
-			!errors.Is(err, oauth.ErrInteraction) ||
-			!strings.Contains(err.Error(), "no access token of a caller") ||
-			!strings.Contains(err.Error(), "if another process has taken over a task, call its tool again") {
-			t.Errorf("a request without a caller: %v", err)
-		}
+		_, err := c.CallTool(t.Context(), "greet", map[string]string{"name": "Ada"})
+		must.CheckThat(t, err != nil && errors.Is(err, oauth.ErrInteraction) &&
+			strings.Contains(err.Error(), "no access token of a caller") &&
+			strings.Contains(err.Error(), "if another process has taken over a task, call its tool again"),
+			"a request without a caller: %v", err)
 	}
 	if len(w.Seen) != sent {
 		t.Errorf("requests without a caller: %v", w.Seen[sent:])
@@ -210,11 +207,9 @@ func TestInvalidExchangesAreErrors(t *testing.T) {
 		w := newEnvironment(t)
 		exchanges(w, change)
 		err := callAs(t, w, exchanging(w, oauth.TokenExchange{}), asCaller(t, "ada"))
-		if err == nil || strings.Contains(err.Error(), oauthtest.Secret) ||
-			strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte(oauthtest.Secret))[:9]) ||
-			!strings.Contains(err.Error(), "token") {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckThat(t, err != nil && !strings.Contains(err.Error(), oauthtest.Secret) &&
+			!strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte(oauthtest.Secret))[:9]) &&
+			strings.Contains(err.Error(), "token"), "%s: %v", name, err)
 		must.CheckThat(t, w.Count("mcp POST "+w.Path) <= 0, "%s: the request was sent", name)
 	}
 }

@@ -110,9 +110,8 @@ func TestIdentityDependsOnTheToken(t *testing.T) {
 	for range 2 {
 		must.Do(t, c.Login(t.Context(), w.URL()))
 		got := c.Identity(w.URL())
-		if seen[got] || strings.Contains(got, oauthtest.Secret) || got != c.Identity(w.URL()) {
-			t.Errorf("after a login: %q", got)
-		}
+		must.CheckThat(t, !seen[got] && !strings.Contains(got, oauthtest.Secret) && got == c.Identity(w.URL()),
+			"after a login: %q", got)
 		seen[got] = true
 	}
 	must.Do(t, c.Logout(t.Context(), w.URL()))
@@ -169,10 +168,9 @@ func TestInvalidIDJAGIsRejected(t *testing.T) {
 		}
 		raw, _ := json.Marshal(body)
 		got, err := oauth.ReadIDJAG(raw, idp, as, resource, clientID)
-		if valid := name == ""; valid != (err == nil) || valid != (got != "") ||
-			!valid && !errors.Is(err, oauth.ErrInvalidResponse) {
-			t.Errorf("%q: %v", name, err)
-		}
+		valid := name == ""
+		must.CheckThat(t, valid == (err == nil) && valid == (got != "") &&
+			(valid || errors.Is(err, oauth.ErrInvalidResponse)), "%q: %v", name, err)
 	}
 }
 
@@ -210,13 +208,11 @@ func TestEnterpriseGrant(t *testing.T) {
 	}
 	must.Get(w.Dial(enterprise(idp), ""))(t)
 	exchange, grant := w.Forms[0], w.Forms[1]
-	if exchange.Get("audience") != w.AS.URL || exchange.Get("resource") != w.URL() ||
-		exchange.Get("client_id") != "at-idp" || exchange.Get("subject_token") != oauthtest.Secret+"identity" {
-		t.Errorf("token exchange: %v", exchange)
-	}
-	if grant.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" || grant.Get("resource") != w.URL() {
-		t.Errorf("token request: %v", grant)
-	}
+	must.CheckThat(t, exchange.Get("audience") == w.AS.URL && exchange.Get("resource") == w.URL() &&
+		exchange.Get("client_id") == "at-idp" && exchange.Get("subject_token") == oauthtest.Secret+"identity",
+		"token exchange: %v", exchange)
+	must.CheckThat(t, grant.Get("grant_type") == "urn:ietf:params:oauth:grant-type:jwt-bearer" &&
+		grant.Get("resource") == w.URL(), "token request: %v", grant)
 	if _, err := w.Dial(enterprise("https://other.example"), ""); !errors.Is(err, oauth.ErrInvalidResponse) ||
 		len(w.Forms) != 3 {
 		t.Errorf("grant of another identity provider: %v; requests %v", err, w.Forms)
@@ -267,10 +263,8 @@ func TestDPoPTokensAreSentWithProofs(t *testing.T) {
 		raw, _ := base64.RawURLEncoding.DecodeString(parts[1])
 		var claims struct{ Htm, Htu, Jti, Ath, Nonce string }
 		json.Unmarshal(raw, &claims)
-		if claims.Htm != r.Method || !strings.HasSuffix(claims.Htu, r.URL.Path) || proofs[claims.Jti] ||
-			(claims.Ath != "") != (token != "") {
-			t.Errorf("%s %s: claims of the proof %s", r.Method, r.URL, raw)
-		}
+		must.CheckThat(t, claims.Htm == r.Method && strings.HasSuffix(claims.Htu, r.URL.Path) && !proofs[claims.Jti] &&
+			(claims.Ath != "") == (token != ""), "%s %s: claims of the proof %s", r.Method, r.URL, raw)
 		proofs[claims.Jti] = true
 		return claims.Nonce
 	}
@@ -312,14 +306,12 @@ func TestTokensAreSentToTheirServerOnly(t *testing.T) {
 	c := a.Client()
 	b.OnResource = func(m map[string]any) { m["authorization_servers"] = []string{a.AS.URL} }
 	for _, w := range []*environment{a, b} {
-		if h, err := authorize(c, w.URL()); h != "" || err != nil {
-			t.Fatal(h, err)
-		}
+		h, err := authorize(c, w.URL())
+		must.That(t, h == "" && err == nil, "%v %v", h, err)
 	}
 	must.Do(t, c.Login(t.Context(), a.URL()))
-	if h, err := authorize(c, b.URL()); h != "" || err != nil {
-		t.Fatalf("the other server receives %q, %v", h, err)
-	}
+	h, err := authorize(c, b.URL())
+	must.That(t, h == "" && err == nil, "the other server receives %q, %v", h, err)
 	a.Dialed = nil
 	must.Do(t, c.Login(t.Context(), b.URL()))
 	ha, _ := authorize(c, a.URL())
@@ -351,10 +343,9 @@ func TestErrorsKeepTheCauseOfAFailedConnection(t *testing.T) {
 		w := newEnvironment(t)
 		w.OnResource = func(metadata map[string]any) { metadata["authorization_servers"] = []string{issuer} }
 		c := &oauth.Client{Interaction: w.User()}
-		if err := c.Login(context.Background(), w.URL()); err == nil || !strings.Contains(err.Error(), test.text) ||
-			!test.found(err) {
-			t.Errorf("%s: %v, want the cause %q", issuer, err, test.text)
-		}
+		err := c.Login(context.Background(), w.URL())
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), test.text) && test.found(err),
+			"%s: %v, want the cause %q", issuer, err, test.text)
 		if _, err := w.Dial(c, ""); err == nil || !strings.Contains(err.Error(), test.text) || !test.found(err) {
 			t.Errorf("dial with %s: %v, want the cause %q", issuer, err, test.text)
 		}

@@ -189,11 +189,9 @@ func TestStatusDescribesTheLogin(t *testing.T) {
 			other := &oauth.Client{Store: store}
 			s, err := other.Status(t.Context(), strings.ToUpper(w.URL()[:4])+w.URL()[4:])
 			must.That(t, err == nil && s != nil, "%+v, %v", s, err)
-			if s.Issuer != w.AS.URL || s.Subject != "ada" ||
-				!slices.Equal(s.Scopes, []string{"tools", "files"}) || !s.Renewable || s.Bound ||
-				time.Until(s.Expires) < 59*time.Minute {
-				t.Errorf("%+v", s)
-			}
+			must.CheckThat(t, s.Issuer == w.AS.URL && s.Subject == "ada" &&
+				slices.Equal(s.Scopes, []string{"tools", "files"}) && s.Renewable && !s.Bound &&
+				time.Until(s.Expires) >= 59*time.Minute, "%+v", s)
 			servers, err := other.Servers(t.Context())
 			must.CheckThat(t, err == nil && slices.Equal(servers, []string{w.URL()}), "%q, %v", servers, err)
 			must.Do(t, other.Logout(t.Context(), w.URL()))
@@ -218,14 +216,11 @@ func TestInteractionErrorContainsTheRequest(t *testing.T) {
 		w.Scope = "tools " + strings.Repeat("x", n+1) // another key for the remembered failure
 		_, err := w.Dial(c, "")
 		var needed *oauth.InteractionError
-		if !errors.As(err, &needed) || !errors.Is(err, oauth.ErrInteraction) || !errors.Is(err, call.ErrUnauthorized) ||
-			!strings.Contains(err.Error(), "Interaction") {
-			t.Fatal(err)
-		}
-		if r := needed.Request; r.Server != w.URL() || r.Issuer != w.AS.URL ||
-			!slices.Equal(r.Scopes, strings.Fields(w.Scope)) || r.Previous != nil {
-			t.Errorf("%+v", r)
-		}
+		must.That(t, errors.As(err, &needed) && errors.Is(err, oauth.ErrInteraction) &&
+			errors.Is(err, call.ErrUnauthorized) && strings.Contains(err.Error(), "Interaction"), "%v", err)
+		r := needed.Request
+		must.CheckThat(t, r.Server == w.URL() && r.Issuer == w.AS.URL &&
+			slices.Equal(r.Scopes, strings.Fields(w.Scope)) && r.Previous == nil, "%+v", r)
 	}
 }
 
@@ -397,10 +392,9 @@ func TestErrorsHaveNoSecretsOfTheAuthorizationRequest(t *testing.T) {
 			steps := oauthtest.Record(c)
 			_, err := w.Dial(c, "")
 			must.That(t, err != nil && state != "", "%v", err)
-			if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, state) ||
-				strings.Contains(text, oauthtest.Secret) {
-				t.Errorf("the error or the trace contains a secret: %s", text)
-			}
+			text := err.Error() + fmt.Sprint(*steps)
+			must.CheckThat(t, !strings.Contains(text, state) && !strings.Contains(text, oauthtest.Secret),
+				"the error or the trace contains a secret: %s", text)
 		})
 	}
 }
@@ -425,9 +419,8 @@ func TestPendingLoginsAreFinishedByAnyProcess(t *testing.T) {
 		if issuer != "" { // then nothing is asked about it
 			issuer = w.AS.URL
 			w.ServeMCP = func(rw http.ResponseWriter, r *http.Request) bool {
-				if r.URL.Path == w.ResourcePath || r.Header.Get("Authorization") == "" {
-					t.Errorf("request to the server: %s %s", r.Method, r.URL)
-				}
+				must.CheckThat(t, r.URL.Path != w.ResourcePath && r.Header.Get("Authorization") != "",
+					"request to the server: %s %s", r.Method, r.URL)
 				return false
 			}
 		}
@@ -442,10 +435,9 @@ func TestPendingLoginsAreFinishedByAnyProcess(t *testing.T) {
 		must.Do(t, store.Save(t.Context(), "client "+w.AS.URL, nil)) // another login has registered again
 		redirect := must.Get(oauthtest.OpenPage(t.Context(), p.URL))(t)
 		query := must.Get(url.Parse(redirect))(t).Query()
-		if query.Get("state") != p.State || !strings.HasPrefix(redirect, redirectURI) ||
-			!strings.Contains(w.Queries[0].Get("scope"), "more") || strings.Contains(p.URL, string(p.Secret)) {
-			t.Fatalf("%+v leads to %s", p, redirect)
-		}
+		must.That(t, query.Get("state") == p.State && strings.HasPrefix(redirect, redirectURI) &&
+			strings.Contains(w.Queries[0].Get("scope"), "more") && !strings.Contains(p.URL, string(p.Secret)),
+			"%+v leads to %s", p, redirect)
 		stored := new(oauth.PendingLogin)
 		must.Do(t, json.Unmarshal(must.Get(json.Marshal(p))(t), stored))
 		for name, wrong := range map[string]struct {
@@ -455,10 +447,8 @@ func TestPendingLoginsAreFinishedByAnyProcess(t *testing.T) {
 			"another state": {*stored, strings.Replace(redirect, "state=", "state=x", 1)},
 			"no secret":     {oauth.PendingLogin{State: p.State}, redirect},
 		} {
-			if token, err := process().FinishLogin(t.Context(), w.URL(), &wrong.p, wrong.redirect); err == nil ||
-				!errors.Is(err, oauth.ErrState) {
-				t.Errorf("%s: %v, %v", name, token, err)
-			}
+			token, err := process().FinishLogin(t.Context(), w.URL(), &wrong.p, wrong.redirect)
+			must.CheckThat(t, err != nil && errors.Is(err, oauth.ErrState), "%s: %v, %v", name, token, err)
 		}
 		token := must.Get(process().FinishLogin(t.Context(), w.URL(), stored, redirect))(t)
 		must.CheckEqual(t, must.Get(authorize(process(), w.URL()))(t), token.TokenType+" "+token.AccessToken)

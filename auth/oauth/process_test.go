@@ -93,9 +93,8 @@ func TestConcurrentRequestsShareOneRefresh(t *testing.T) {
 			}
 			all.Wait()
 			for _, h := range headers {
-				if h != headers[0] || !strings.HasPrefix(h, "Bearer "+oauthtest.Secret) {
-					t.Fatalf("different headers: %q and %q", headers[0], h)
-				}
+				must.That(t, h == headers[0] && strings.HasPrefix(h, "Bearer "+oauthtest.Secret),
+					"different headers: %q and %q", headers[0], h)
 			}
 			n := w.Count("as POST /token")
 			must.Equal(t, n, 2, "token requests", n-1)
@@ -121,9 +120,8 @@ func TestRefreshIsStoredAfterCancellation(t *testing.T) {
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.URL(), nil))(t)
 	_ = c.Authorize(req, w.URL())
 	header, err := authorize(c, w.URL())
-	if err != nil || !strings.HasPrefix(header, "Bearer "+oauthtest.Secret) {
-		t.Errorf("next request: %q, %v", header, err)
-	}
+	must.CheckThat(t, err == nil && strings.HasPrefix(header, "Bearer "+oauthtest.Secret),
+		"next request: %q, %v", header, err)
 	n := w.Count("as POST /token")
 	must.CheckEqual(t, n, 2, "token requests", n-1)
 }
@@ -167,9 +165,8 @@ func TestProcessesShareOneRefresh(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if outputs[0] != outputs[1] || outputs[0] != outputs[2] || !strings.HasPrefix(outputs[0], "Bearer "+oauthtest.Secret) {
-		t.Fatalf("headers of the processes: %q", outputs)
-	}
+	must.That(t, outputs[0] == outputs[1] && outputs[0] == outputs[2] &&
+		strings.HasPrefix(outputs[0], "Bearer "+oauthtest.Secret), "headers of the processes: %q", outputs)
 	n := w.Count("as POST /token")
 	must.Equal(t, n, 2, "token requests", n-1)
 }
@@ -217,9 +214,8 @@ func TestTokenFileIsEncrypted(t *testing.T) {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}
 		content := must.Get(os.ReadFile(name))(t)
-		if bytes.Contains(content, []byte(oauthtest.Secret)) || bytes.Contains(content, []byte("127.0.0.1")) {
-			t.Errorf("%s is not encrypted: %q", name, content)
-		}
+		must.CheckThat(t, !bytes.Contains(content, []byte(oauthtest.Secret)) &&
+			!bytes.Contains(content, []byte("127.0.0.1")), "%s is not encrypted: %q", name, content)
 	}
 }
 
@@ -230,8 +226,7 @@ func TestLogoutRevokesTheToken(t *testing.T) {
 	c.Store = store
 	must.Do(t, c.Login(t.Context(), w.URL(), "tools"))
 	must.Do(t, c.Logout(t.Context(), w.URL()))
-	if h, err := authorize(c, w.URL()); h != "" || err != nil {
-		t.Fatalf("after the logout: %q, %v", h, err)
-	}
+	h, err := authorize(c, w.URL())
+	must.That(t, h == "" && err == nil, "after the logout: %q, %v", h, err)
 	must.Equal(t, w.Count("as POST /revoke"), 1)
 }

@@ -172,10 +172,9 @@ func TestNoResourceReachesEveryPath(t *testing.T) {
 				return !v.Has("resource") || strings.HasSuffix(v.Get("requested_token_type"), ":id-jag")
 			})
 			must.CheckThat(t, len(named) == 0 && len(w.Forms) != 0, "requests with a resource: %v", named)
-			if err := rejectedOn(t, i, "invalid_request", notSupported); !errors.Is(err, oauth.ErrResource) ||
-				!strings.Contains(err.Error(), "AADSTS901002") || !strings.Contains(err.Error(), "NoResource") {
-				t.Errorf("without the setting: %v", err)
-			}
+			err := rejectedOn(t, i, "invalid_request", notSupported)
+			must.CheckThat(t, errors.Is(err, oauth.ErrResource) && strings.Contains(err.Error(), "AADSTS901002") &&
+				strings.Contains(err.Error(), "NoResource"), "without the setting: %v", err)
 		})
 	}
 }
@@ -288,9 +287,8 @@ func TestExpiryOfARegistrationIsReadAsServersSendIt(t *testing.T) {
 			continue
 		}
 		w.Lifetime = 3600
-		if h, err := authorize(withStore(w, store, nil), w.URL()); h == "" || err != nil { // refreshes the token
-			t.Errorf("%s: %q, %v", text, h, err)
-		}
+		h, err := authorize(withStore(w, store, nil), w.URL())
+		must.CheckThat(t, h != "" && err == nil, "%s: %q, %v", text, h, err) // refreshes the token
 		stored := must.Get(store.Load(t.Context(), "client "+w.AS.URL))(t)
 		must.CheckEqual(t, strings.Contains(string(stored), `"expires"`), counts, text, string(stored))
 	}
@@ -348,10 +346,9 @@ func TestAuthenticationMethodIsTheRegisteredOne(t *testing.T) {
 		store := new(tokenstore.Memory)
 		err := withStore(w, store, w.User()).Login(t.Context(), w.URL())
 		if tc.want == unknown {
-			if !errors.Is(err, oauth.ErrRegistration) || !strings.Contains(err.Error(), strings.Trim(tc.registered, `"`)) ||
-				w.Count("as GET /authorize") > 0 {
-				t.Errorf("%+v: %v", tc, err)
-			}
+			must.CheckThat(t, errors.Is(err, oauth.ErrRegistration) &&
+				strings.Contains(err.Error(), strings.Trim(tc.registered, `"`)) && w.Count("as GET /authorize") <= 0,
+				"%+v: %v", tc, err)
 			continue
 		}
 		if err == nil {

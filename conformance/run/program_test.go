@@ -78,8 +78,6 @@ func TestStopReportsCrash(t *testing.T) {
 	must.Do(t, err)
 	p.exited <- <-p.exited // wait for it
 	err = p.stop()
-	if err == nil || !strings.Contains(err.Error(), "ended before the suite") ||
-		!strings.Contains(err.Error(), "panic: failed") {
-		t.Errorf("stop: %v, want the panic", err)
-	}
+	must.CheckThat(t, err != nil && strings.Contains(err.Error(), "ended before the suite") &&
+		strings.Contains(err.Error(), "panic: failed"), "stop: %v, want the panic", err)
 }

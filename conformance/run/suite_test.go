@@ -66,17 +66,13 @@ func TestReadOutcomesNamesScenariosByDirectory(t *testing.T) {
 	write("client/initialize"+stamp+"/stderr.txt", "a log line with panic: in it\n")
 
 	server := must.Get(readOutcomes(filepath.Join(dir, "server"), "server"))(t)
-	if o, ok := server["server-initialize"]; !ok || len(o.checks) != 1 || o.checks[0].ID != "a" {
-		t.Errorf("server outcomes: %+v", server)
-	}
+	o, ok := server["server-initialize"]
+	must.CheckThat(t, ok && len(o.checks) == 1 && o.checks[0].ID == "a", "server outcomes: %+v", server)
 	client := must.Get(readOutcomes(filepath.Join(dir, "client"), "client"))(t)
-	if o, ok := client["auth/2025-03-26-fallback"]; !ok || o.crash == nil {
-		t.Errorf("panic of the client is missing: %+v", client)
-	}
-	if o, ok := client["initialize"]; !ok || o.crash != nil {
-		t.Errorf("unexpected panic: %+v", client)
-	}
-	if none, err := readOutcomes(filepath.Join(dir, "absent"), "client"); len(none) != 0 || err != nil {
-		t.Errorf("missing directory: %v, %v", none, err)
-	}
+	o, ok = client["auth/2025-03-26-fallback"]
+	must.CheckThat(t, ok && o.crash != nil, "panic of the client is missing: %+v", client)
+	o, ok = client["initialize"]
+	must.CheckThat(t, ok && o.crash == nil, "unexpected panic: %+v", client)
+	none, err := readOutcomes(filepath.Join(dir, "absent"), "client")
+	must.CheckThat(t, len(none) == 0 && err == nil, "missing directory: %v, %v", none, err)
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/freeaddr"
 	"github.com/parley-mcp/parley/internal/logintest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -63,9 +64,7 @@ func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 			l.fail(name)
 			before := f.running(name)
 			err := tester.call(name+"__fault", arguments{Fault: fault.name})
-			if fault.survives && err != nil {
-				t.Errorf("a server that %s: %v", fault.name, err)
-			}
+			must.CheckThat(t, !fault.survives || err == nil, "a server that %s: %v", fault.name, err)
 			l.Proceed(40)
 			switch {
 			case fault.name == "is stopped":
@@ -111,9 +110,7 @@ func TestServersThatDoNotStartDoNotAffectOthers(t *testing.T) {
 	shell("silent", "exec sleep 1000")
 	shell("talks", "while echo hello; do sleep 1; done")
 	g, err := startGateway(servers, client.Dialer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f.host, f.url = g.host, g.url
 	t.Cleanup(g.stop)
 	for range 3 {
@@ -126,9 +123,7 @@ func TestServersThatDoNotStartDoNotAffectOthers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), callTime)
 		_, err := g.host.Client(name).CallTool(ctx, "echo", nil)
 		cancel()
-		if err == nil {
-			t.Errorf("%s: a call has a result", name)
-		}
+		must.CheckThat(t, err != nil, "%s: a call has a result", name)
 	}
 	l.stop()
 	_ = g.host.Close()
@@ -150,17 +145,11 @@ func TestNoProcessOutlivesAGatewayThatIsKilled(t *testing.T) {
 		command.Env = append(os.Environ(), options.Env...)
 		command.Stderr = os.Stderr
 		stdin, err := command.StdinPipe() // the gateway ends with this process
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer stdin.Close()
 		stdout, err := command.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, command.Start())
 		line, err := bufio.NewReader(stdout).ReadString('\n')
 		if err != nil {
 			_ = command.Process.Kill()
@@ -170,16 +159,12 @@ func TestNoProcessOutlivesAGatewayThatIsKilled(t *testing.T) {
 		u := f.dial(mcp.V20260728)
 		for _, s := range o.Servers {
 			u.awaitTools(s.Name)
-			if err := u.call(s.Name+"__fault", arguments{Fault: "leaves a child with its pipes"}); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, u.call(s.Name+"__fault", arguments{Fault: "leaves a child with its pipes"}))
 		}
 		called := make(chan error, 1)
 		go func() { called <- u.call(o.Servers[0].Name+"__steps", arguments{}) }()
 		f.ledger.Fault()
-		if err := command.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, command.Process.Kill())
 		_ = command.Wait()
 		<-called // it has one outcome, with or without an error
 	})
@@ -218,12 +203,10 @@ func TestCallsSurviveTheExpiryOfSessionsAndTokens(t *testing.T) {
 				l.Proceed(60)
 				l.stop()
 				_ = f.host.Close()
-				if n := u.tokens.number(); n != tokens {
-					t.Errorf("%d access tokens were used, want %d", n, tokens)
-				}
-				if n := u.sessions.number(); n == 0 && !r.Modern() {
-					t.Error("there were no sessions")
-				}
+				n := u.tokens.number()
+				must.CheckThat(t, n == tokens, "%d access tokens were used, want %d", n, tokens)
+				n = u.sessions.number()
+				must.CheckThat(t, n != 0 || r.Modern(), "there were no sessions")
 				f.finish()
 			})
 		}
@@ -241,9 +224,7 @@ func (f *fixture) expiring(name string) *expiring {
 	t := f.t
 	t.Helper()
 	issuer, err := devissuer.Start(devissuer.Config{Scopes: []string{"mcp"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _ = issuer.Close() })
 	open(t, f.journal) // it remains empty, because the server is in this process
 	u := &expiring{name: name}
@@ -297,9 +278,7 @@ func (u *expiring) login(t *testing.T) *oauth.Client {
 			return nil
 		}},
 	}
-	if err := first.Login(t.Context(), u.url); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Login(t.Context(), u.url))
 	return &oauth.Client{Logger: first.Logger, Store: first.Store}
 }
 
@@ -366,9 +345,7 @@ func TestCallsWaitForServersThatRestart(t *testing.T) {
 				for _, name := range programs {
 					l.Proceed(20)
 					before := f.status(name)
-					if err := os.Remove(gate); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.Remove(gate))
 					l.fail(name)
 					f.signal(name, syscall.SIGKILL)
 					faulttest.Wait(t, "the host knows that "+name+" has ended", func() error {
@@ -409,9 +386,7 @@ func TestCallsWaitForServersThatRestart(t *testing.T) {
 // open creates an empty file.
 func open(t *testing.T, file string) {
 	t.Helper()
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 }
 
 // status returns the status of a server at the host.
@@ -432,9 +407,7 @@ type webServer struct {
 func (f *fixture) webServer(name string) *webServer {
 	f.t.Helper()
 	address, err := freeaddr.New()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, err)
 	e := &webServer{fixture: f, name: name, address: address}
 	e.start()
 	f.t.Cleanup(e.kill)
@@ -457,9 +430,7 @@ func (e *webServer) start() {
 	e.process = exec.Command(options.Path)
 	e.process.Env = append(os.Environ(), options.Env...)
 	e.process.Stderr = os.Stderr
-	if err := e.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.process.Start())
 }
 
 // kill kills the process and waits for its end.

@@ -26,6 +26,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/ledger"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -66,13 +67,9 @@ func (f *fixture) command(name string, change func(*settings)) host.ServerConfig
 func commandOptions(t *testing.T, variable string, settings any) transport.CommandOptions {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	text, err := json.Marshal(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return transport.CommandOptions{Path: self, Env: []string{variable + "=" + string(text)}}
 }
 
@@ -80,16 +77,12 @@ func commandOptions(t *testing.T, variable string, settings any) transport.Comma
 func (f *fixture) serve(servers []host.ServerConfig, d client.Dialer) {
 	f.t.Helper()
 	g, err := startGateway(servers, d)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, err)
 	f.host, f.url = g.host, g.url
 	f.t.Cleanup(g.stop)
 	ctx, cancel := context.WithTimeout(f.t.Context(), faulttest.Patience)
 	defer cancel()
-	if err := g.host.WaitReady(ctx); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, g.host.WaitReady(ctx))
 }
 
 // endpoint is a gateway that serves over HTTP.
@@ -178,15 +171,11 @@ func runGateway(text string) error {
 func (f *fixture) processes() map[string]string {
 	f.t.Helper()
 	files, err := os.ReadDir(f.pids)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, err)
 	all := make(map[string]string, len(files))
 	for _, file := range files {
 		name, err := os.ReadFile(filepath.Join(f.pids, file.Name()))
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.Do(f.t, err)
 		all[file.Name()] = string(name)
 	}
 	return all
@@ -196,9 +185,7 @@ func (f *fixture) processes() map[string]string {
 func (f *fixture) runs(file string) bool {
 	f.t.Helper()
 	opened, err := os.Open(filepath.Join(f.pids, file))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, err)
 	defer opened.Close()
 	return syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
 }
@@ -216,9 +203,7 @@ func (f *fixture) signal(server string, s syscall.Signal) {
 	f.t.Helper()
 	for file := range f.running(server) {
 		pid, err := strconv.Atoi(file)
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.Do(f.t, err)
 		_ = syscall.Kill(pid, s)
 	}
 }
@@ -242,9 +227,7 @@ func (f *fixture) awaitEnd(processes map[string]string) {
 func (f *fixture) finish() {
 	f.t.Helper()
 	f.awaitEnd(f.processes()) // no process outlives its gateway
-	if err := f.ledger.ReadJournal(f.journal); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, f.ledger.ReadJournal(f.journal))
 	faulttest.Report(f.t, &f.ledger, f.began, *totalsFile)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/internal/faulttest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -111,7 +112,6 @@ func (l *load) awaitBegun(server string, calls int64) {
 func (l *load) stop() {
 	l.fixture.t.Helper()
 	l.Stop()
-	if n := l.Failed(); n > 0 {
-		l.fixture.t.Errorf("%d calls to servers without a fault have failed", n)
-	}
+	n := l.Failed()
+	must.CheckThat(l.fixture.t, n <= 0, "%d calls to servers without a fault have failed", n)
 }

@@ -173,9 +173,8 @@ func TestSubscribedResourcesListsEachSubscriberOnce(t *testing.T) {
 				return strings.Compare(a.Key(), b.Key())
 			})
 		}
-		if !reflect.DeepEqual(got, want) || changed != calls {
-			t.Errorf("%d changes: %v\nwant %d: %v", changed, got, calls, want)
-		}
+		must.CheckThat(t, reflect.DeepEqual(got, want) && changed == calls,
+			"%d changes: %v\nwant %d: %v", changed, got, calls, want)
 	}
 	both := []principal.Principal{principal.Anonymous, principal.Local}
 	slices.SortFunc(both, func(a, b principal.Principal) int { return strings.Compare(a.Key(), b.Key()) })

@@ -39,10 +39,8 @@ func TestMalformedIsErrorIsAFailure(t *testing.T) {
 	var r mcp.CallToolResult
 	_, faults, err := contain.Decode(json.RawMessage(`{"content":[{"type":"tool_result","toolUseId":"a","content":[],`+
 		`"isError":"no"}],"isError":7}`), &r)
-	if err != nil || faults == nil || !r.IsError || len(r.Content) != 1 ||
-		!r.Content[0].(*mcp.ToolResultContent).IsError {
-		t.Errorf("%+v, %v", r, err)
-	}
+	must.CheckThat(t, err == nil && faults != nil && r.IsError && len(r.Content) == 1 &&
+		r.Content[0].(*mcp.ToolResultContent).IsError, "%+v, %v", r, err)
 }
 
 // What decides about more than itself is not left out.
@@ -59,9 +57,8 @@ func TestWhatDecidesStaysStrict(t *testing.T) {
 		`{"protocolVersion":7,"capabilities":{}}`:   new(mcp.InitializeResult),
 		`{"supportedVersions":7,"capabilities":{}}`: new(mcp.DiscoverResult),
 	} {
-		if kept, _, err := contain.Decode(json.RawMessage(raw), into); err == nil {
-			t.Errorf("%s becomes %s", raw, kept)
-		}
+		kept, _, err := contain.Decode(json.RawMessage(raw), into)
+		must.CheckThat(t, err != nil, "%s becomes %s", raw, kept)
 	}
 }
 
@@ -71,8 +68,7 @@ func TestTheWorkOfRepairsIsBounded(t *testing.T) {
 		`"inputSchema":{}},`
 	raw := json.RawMessage(`{"tools":[` + strings.Repeat(entry, 2000) + `{"name":"b","inputSchema":{}}]}`)
 	var r mcp.ListToolsResult
-	if _, _, err := contain.Decode(raw, &r); err != nil || len(r.Tools) < 100 || len(r.Tools) > 1000 ||
-		r.Tools[0].Name != "a" || r.Tools[len(r.Tools)-1].Name != "b" {
-		t.Errorf("%d tools, %v", len(r.Tools), err)
-	}
+	_, _, err := contain.Decode(raw, &r)
+	must.CheckThat(t, err == nil && len(r.Tools) >= 100 && len(r.Tools) <= 1000 && r.Tools[0].Name == "a" &&
+		r.Tools[len(r.Tools)-1].Name == "b", "%d tools, %v", len(r.Tools), err)
 }

@@ -44,8 +44,7 @@ func TestTheLastOutcomeWhoseConditionHoldsCounts(t *testing.T) {
 func TestUnknownExpressionsAreErrors(t *testing.T) {
 	for _, text := range []string{"<<x>>", "<<hex G0>>", "<<hex 0>>", "<<repeat -1 a>>", "<<repeat 99999999999 a>>",
 		"<<numbers a b>>", "<<repeat 2"} {
-		if got, err := expand(text, nil); err == nil {
-			t.Errorf("%s is %q", text, got)
-		}
+		got, err := expand(text, nil)
+		must.CheckThat(t, err != nil, "%s is %q", text, got)
 	}
 }

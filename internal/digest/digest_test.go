@@ -24,9 +24,8 @@ func TestJoinDistinguishesListsOfParts(t *testing.T) {
 			parts = append(parts, []byte(p))
 		}
 		d := digest.Join(parts...)
-		if other, ok := seen[d]; ok || len(d) != digest.Len {
-			t.Errorf("%q and %q have the digest %s", list, other, d)
-		}
+		other, ok := seen[d]
+		must.CheckThat(t, !ok && len(d) == digest.Len, "%q and %q have the digest %s", list, other, d)
 		seen[d] = list
 	}
 }

@@ -35,9 +35,8 @@ func TestAnswersAreCompletedAndChecked(t *testing.T) {
 		}
 		got, err := form.Complete(raw)
 		if err != nil {
-			if !strings.HasPrefix(want, "the ") || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("%q: %v, want %s", content, err, want)
-			}
+			must.CheckThat(t, strings.HasPrefix(want, "the ") && strings.HasPrefix(err.Error(), want),
+				"%q: %v, want %s", content, err, want)
 		} else if string(got) != want {
 			t.Errorf("%q: %s, want %s", content, got, want)
 		}

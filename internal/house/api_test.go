@@ -31,9 +31,8 @@ func TestAPIIsRecorded(t *testing.T) {
 	for _, difference := range differences {
 		t.Error(difference)
 	}
-	if len(differences) > 0 {
-		t.Error("if the change of the API is intended, run: go test ./internal/house -run API -update")
-	}
+	must.CheckThat(t, len(differences) == 0,
+		"if the change of the API is intended, run: go test ./internal/house -run API -update")
 }
 
 // recordName returns the name of the file in api for a package.

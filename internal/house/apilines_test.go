@@ -297,9 +297,8 @@ func AddTool[In, Out any](s *Server, f func(ctx context.Context, in In) (Out, er
 		"auth/oauth/oauth_linux.go":       {Data: []byte("package oauth\n\nfunc Store() Tokens { return nil }\n")},
 	})
 	must.That(t, err == nil && len(apis) == 2, "%d packages, %v", len(apis), err)
-	if got := strings.Join(apis[0].lines, "\n"); apis[0].dir != "auth/oauth" || got != "func Store() Tokens" {
-		t.Errorf("%s:\n%s", apis[0].dir, got)
-	}
+	got := strings.Join(apis[0].lines, "\n")
+	must.CheckThat(t, apis[0].dir == "auth/oauth" && got == "func Store() Tokens", "%s:\n%s", apis[0].dir, got)
 	const want = `const A Kind = iota
 const B Kind
 const Code = -32000

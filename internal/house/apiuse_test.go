@@ -90,9 +90,8 @@ func TestExportedNamesHaveUsers(t *testing.T) {
 		}
 	}
 	for full := range unused {
-		if named[full] || declared[full] == nil {
-			t.Errorf("%s is used, or does not exist: remove it from the table", full)
-		}
+		must.CheckThat(t, !named[full] && declared[full] != nil,
+			"%s is used, or does not exist: remove it from the table", full)
 	}
 }
 

@@ -70,9 +70,8 @@ func TestLoopsOverSchemasOfPeersTakeFromABudget(t *testing.T) {
 		})
 		return found
 	}
-	if loops("a.go", "package a\n\nfunc f() {\n\tfor range n.branches {\n\t}\n}\n") == nil {
-		t.Fatal("loops are not found")
-	}
+	must.That(t, loops("a.go", "package a\n\nfunc f() {\n\tfor range n.branches {\n\t}\n}\n") != nil,
+		"loops are not found")
 	checked := 0
 	for _, f := range project(t) {
 		// value.go has the iterators, and toolargs.go reads what the user has written.

@@ -38,9 +38,8 @@ func TestTheBusIsUsedWhereNothingIsLost(t *testing.T) {
 		}
 		for _, use := range must.Get(busUses(tree, f.path))(t) {
 			used[f.path] = true
-			if busUsers[f.path] == "" {
-				t.Errorf("%s: use tasks.Store.Announce and Watch, or the outboxes of server/replicas.go", use)
-			}
+			must.CheckThat(t, busUsers[f.path] != "",
+				"%s: use tasks.Store.Announce and Watch, or the outboxes of server/replicas.go", use)
 		}
 	}
 	for name := range busUsers {

@@ -215,9 +215,8 @@ func TestRequirementsOfOtherSDKsHaveTests(t *testing.T) {
 	rows := strings.Split(requirements, "\n- ")[1:]
 	for _, row := range rows {
 		tests := requiredTest.FindAllStringSubmatch(row, -1)
-		if len(tests) == 0 || strings.Count(row, ".Test") != len(tests) {
-			t.Errorf("needs tests, as package.TestName: %s", row)
-		}
+		must.CheckThat(t, len(tests) != 0 && strings.Count(row, ".Test") == len(tests),
+			"needs tests, as package.TestName: %s", row)
 		for _, r := range tests {
 			if !slices.ContainsFunc([]string{"", "internal/", "internal/serve/", "internal/dial/", "auth/"},
 				func(parent string) bool { return hasTest(t, parent+r[1], r[2], "") }) {

@@ -33,9 +33,8 @@ func TestExamplesStayShort(t *testing.T) {
 		must.CheckEqual(t, string(must.Get(format.Source(source))(t)), string(source), file)
 		lines := codeLines(source)
 		t.Logf("%s: %d lines", example.shows, lines)
-		if lines > example.limit {
-			t.Errorf("%s (%s) is too long: %d lines, the limit is %d", file, example.shows, lines, example.limit)
-		}
+		must.CheckThat(t, lines <= example.limit,
+			"%s (%s) is too long: %d lines, the limit is %d", file, example.shows, lines, example.limit)
 	}
 }
 

@@ -89,9 +89,8 @@ func TestDocShowsTheTable(t *testing.T) {
 		if floor, found := documented[name]; p.kind == onFloor && (!found || floor != p.floor) {
 			t.Errorf("%s is on floor %d, doc.go has it on floor %d (found: %v)", name, p.floor, floor, found)
 		}
-		if p.kind != onFloor && !strings.Contains(string(doc), path.Base(name)) {
-			t.Errorf("doc.go does not mention %s", name)
-		}
+		must.CheckThat(t, p.kind == onFloor || strings.Contains(string(doc), path.Base(name)),
+			"doc.go does not mention %s", name)
 	}
 }
 
@@ -111,9 +110,8 @@ func project(t *testing.T) []file {
 	t.Helper()
 	root := must.Get(filepath.Abs("../.."))(t)
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil || !bytes.HasPrefix(mod, []byte("module "+module+"\n")) {
-		t.Fatalf("%s is not the root of %s: %v", root, module, err)
-	}
+	must.That(t, err == nil && bytes.HasPrefix(mod, []byte("module "+module+"\n")),
+		"%s is not the root of %s: %v", root, module, err)
 	files := must.Get(read(os.DirFS(root)))(t)
 	return files
 }

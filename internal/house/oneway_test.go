@@ -48,9 +48,8 @@ func TestSomeCallsAreMadeInOnePlace(t *testing.T) {
 				return true
 			})
 		}
-		if len(files) == 0 || calls == 0 && rule.in != "" {
-			t.Errorf("%s has no call of %s: the rule is out of date", rule.folder, rule.call)
-		}
+		must.CheckThat(t, len(files) != 0 && (calls != 0 || rule.in == ""),
+			"%s has no call of %s: the rule is out of date", rule.folder, rule.call)
 	}
 }
 

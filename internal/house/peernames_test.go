@@ -117,7 +117,6 @@ func f() {
 	log.Info(p.Info.Name)
 }
 `))
-	if err != nil || strings.Join(found, " ") != "x.go:4:5 x.go:6:9 x.go:10:25 x.go:12:18" {
-		t.Errorf("%q, %v", found, err)
-	}
+	must.CheckThat(t, err == nil && strings.Join(found, " ") == "x.go:4:5 x.go:6:9 x.go:10:25 x.go:12:18",
+		"%q, %v", found, err)
 }

@@ -133,9 +133,8 @@ func TestUTF8IsKept(t *testing.T) {}
 func TestSecurityRulesAreComparedWithTests(t *testing.T) {
 	rules := []securityRule{{"T1", "a", ""}, {"T2", "b", ""}, {"T3", "c", "tasks"}, {"T4", "d", "tasks"}}
 	problems := checkRules(rules, map[string][]string{"T1": {"x_test.go"}, "T3": {"y_test.go"}})
-	if len(problems) != 2 || !strings.Contains(problems[0], "T2") || !strings.Contains(problems[1], "T3") {
-		t.Errorf("%q", problems)
-	}
+	must.CheckThat(t, len(problems) == 2 && strings.Contains(problems[0], "T2") && strings.Contains(problems[1], "T3"),
+		"%q", problems)
 }
 
 var testReference = regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)(?:/([^`]+))?`")
@@ -157,9 +156,7 @@ func TestCompatibilityPageNamesTests(t *testing.T) {
 			tolerated++
 		}
 		for _, r := range references {
-			if !hasTest(t, r[1], r[2], r[3]) {
-				t.Errorf("%s has no test %s with the case %q", r[1], r[2], r[3])
-			}
+			must.CheckThat(t, hasTest(t, r[1], r[2], r[3]), "%s has no test %s with the case %q", r[1], r[2], r[3])
 		}
 	}
 	must.CheckThat(t, tolerated >= 40, "the page has %d tolerated deviations, want at least 40", tolerated)

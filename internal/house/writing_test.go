@@ -63,9 +63,8 @@ func TestFilesAreWrittenUnderALockAndAsAWhole(t *testing.T) {
 		}
 		checked++
 		for _, use := range must.Get(fileWrites(tree, f.path))(t) {
-			if _, known := writes[use]; !known {
-				t.Errorf("%s: use atomicfile.Update, or add the reason to the table", use)
-			}
+			_, known := writes[use]
+			must.CheckThat(t, known, "%s: use atomicfile.Update, or add the reason to the table", use)
 			delete(unused, use)
 		}
 	}

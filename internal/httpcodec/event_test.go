@@ -126,9 +126,8 @@ func TestEventReaderTakesTheIDOfCompleteEventsOnly(t *testing.T) {
 func TestEventReaderLimitsEventSize(t *testing.T) {
 	const limit = 1000
 	value := strings.Repeat("x", limit-len("data: "))
-	if got, _, err := readEvents(strings.NewReader("data: "+value+"\n\n"), limit); err != io.EOF || len(got) != 1 {
-		t.Errorf("at the limit: %d events, %v", len(got), err)
-	}
+	got, _, err := readEvents(strings.NewReader("data: "+value+"\n\n"), limit)
+	must.CheckThat(t, err == io.EOF && len(got) == 1, "at the limit: %d events, %v", len(got), err)
 	for name, stream := range map[string]string{
 		"a line":                "data: " + value + "x\n\n",
 		"a line without end":    "data: " + strings.Repeat("x", 5000),
@@ -139,19 +138,16 @@ func TestEventReaderLimitsEventSize(t *testing.T) {
 		"an id":                 "id: " + strings.Repeat("x", 5000) + "\n\n",
 		"the second event":      "data: a\n\ndata: " + value + "x\n\n",
 	} {
-		if got, _, err := readEvents(strings.NewReader(stream), limit); !errors.Is(err, ErrEventTooLarge) {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		got, _, err := readEvents(strings.NewReader(stream), limit)
+		must.CheckThat(t, errors.Is(err, ErrEventTooLarge), "%s: %q, %v", name, got, err)
 	}
 	// Comments do not count towards the size of an event.
 	var comments strings.Builder
 	for range 1000 {
 		comments.WriteString(": keep-alive\n")
 	}
-	if got, _, err := readEvents(strings.NewReader(comments.String()+"data: a\n\n"), limit); err != io.EOF ||
-		len(got) != 1 {
-		t.Errorf("comments: %q, %v", got, err)
-	}
+	got, _, err = readEvents(strings.NewReader(comments.String()+"data: a\n\n"), limit)
+	must.CheckThat(t, err == io.EOF && len(got) == 1, "comments: %q, %v", got, err)
 }
 
 // endless is a reader that repeats a text forever.
@@ -172,10 +168,8 @@ func TestEventReaderBoundsMemory(t *testing.T) {
 	for _, text := range []string{"x", "data: x\n", "data\n"} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if _, _, err := readEvents(io.LimitReader(&endless{text: text}, 700<<20), limit); !errors.Is(err,
-			ErrEventTooLarge) {
-			t.Errorf("%q: %v", text, err)
-		}
+		_, _, err := readEvents(io.LimitReader(&endless{text: text}, 700<<20), limit)
+		must.CheckThat(t, errors.Is(err, ErrEventTooLarge), "%q: %v", text, err)
 		runtime.ReadMemStats(&after)
 		grown := after.TotalAlloc - before.TotalAlloc
 		must.CheckThat(t, grown <= 16*limit, "%q: %d bytes were allocated", text, grown)
@@ -205,9 +199,8 @@ func TestEventsRoundTrip(t *testing.T) {
 			"{\n\"\u2028\xE2\x80":    "{\n\"\\u2028\xE2\x80",
 		} {
 			got, _, err := readEvents(bytes.NewReader(AppendEvent(nil, name, []byte(message))), 100)
-			if err != io.EOF || len(got) != 1 || got[0] != name+"|"+want+"|" {
-				t.Errorf("%q is read as %q, %v", message, got, err)
-			}
+			must.CheckThat(t, err == io.EOF && len(got) == 1 && got[0] == name+"|"+want+"|",
+				"%q is read as %q, %v", message, got, err)
 		}
 	}
 }
@@ -234,9 +227,8 @@ func FuzzSSEDecode(f *testing.F) {
 		in := withEndings(stream, endings)
 		got, again, err := readEvents(&pieces{in, cuts}, limit)
 		must.Equal(t, errors.Is(err, ErrEventTooLarge), errors.Is(wantErr, ErrEventTooLarge), in, cuts, err, wantErr)
-		if fmt.Sprint(got) != fmt.Sprint(want) || again != retry && wantErr == io.EOF {
-			t.Fatalf("%q in pieces of %v: %q and %v, as a whole %q and %v", in, cuts, got, again, want, retry)
-		}
+		must.That(t, fmt.Sprint(got) == fmt.Sprint(want) && (again == retry || wantErr != io.EOF),
+			"%q in pieces of %v: %q and %v, as a whole %q and %v", in, cuts, got, again, want, retry)
 	})
 }
 
@@ -283,16 +275,14 @@ func FuzzSSERoundTrip(f *testing.F) {
 		e := NewEventReader(&pieces{string(stream), cuts}, len(stream))
 		for i, wantName := range []string{"message", "endpoint"} {
 			ev, err := e.Next()
-			if err != nil || string(ev.Data) != want || ev.Name != wantName {
-				t.Fatalf("event %d of %q is read as %q %q, %v", i, stream, ev.Name, ev.Data, err)
-			}
+			must.That(t, err == nil && string(ev.Data) == want && ev.Name == wantName,
+				"event %d of %q is read as %q %q, %v", i, stream, ev.Name, ev.Data, err)
 			if gotName, gotSeq, ok := ParseEventID(e.ID); !ok || gotName != name || gotSeq != seq {
 				t.Fatalf("%q resumes after %q", stream, e.ID)
 			}
 		}
-		if ev, err := e.Next(); err != io.EOF {
-			t.Fatalf("%q has another event %q, %v", stream, ev.Data, err)
-		}
+		ev, err := e.Next()
+		must.That(t, err == io.EOF, "%q has another event %q, %v", stream, ev.Data, err)
 	})
 }
 
@@ -323,9 +313,8 @@ func TestStreamNamesAreUnguessable(t *testing.T) {
 		name := NewStreamName(KindPost)
 		must.That(t, len(name) == nameLen && !seen[name], "%v", name)
 		seen[name] = true
-		if stream, seq, ok := ParseEventID(string(AppendEventID(nil, name, 7))); !ok || stream != name || seq != 7 {
-			t.Fatal(name, stream, seq, ok)
-		}
+		stream, seq, ok := ParseEventID(string(AppendEventID(nil, name, 7)))
+		must.That(t, ok && stream == name && seq == 7, "%v %v %v %v", name, stream, seq, ok)
 	}
 }
 
@@ -344,9 +333,8 @@ func TestBodyIsReadUpToItsLimit(t *testing.T) {
 					must.CheckIs(t, err, ErrBodyTooLarge, size, length, how)
 					continue
 				}
-				if err != nil || !bytes.Equal(got, want) {
-					t.Errorf("%d of %d bytes, %s: %d bytes, %v", size, length, how, len(got), err)
-				}
+				must.CheckThat(t, err == nil && bytes.Equal(got, want),
+					"%d of %d bytes, %s: %d bytes, %v", size, length, how, len(got), err)
 			}
 		}
 	}
@@ -355,10 +343,9 @@ func TestBodyIsReadUpToItsLimit(t *testing.T) {
 func TestBodyThatEndsEarlyIsAnError(t *testing.T) {
 	must.CheckIs(t, must.Err(AppendBody(nil, strings.NewReader("abc"), 4, 100, MaxInitialRead)), io.ErrUnexpectedEOF)
 	broken := errors.New("broken")
-	if got, err := AppendBody(nil, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100,
-		MaxInitialRead); !errors.Is(err, broken) {
-		t.Errorf("%q, %v", got, err)
-	}
+	got, err := AppendBody(nil, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)), -1, 100,
+		MaxInitialRead)
+	must.CheckThat(t, errors.Is(err, broken), "%q, %v", got, err)
 }
 
 // A peer that declares a large body and sends nothing does not cause a large allocation.
@@ -366,9 +353,8 @@ func TestAppendBodyAllocatesForReceivedBytesOnly(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 100 {
-		if _, err := AppendBody(nil, strings.NewReader("{"), 4<<20, 4<<20, MaxInitialRead); err == nil {
-			t.Fatal("accepted")
-		}
+		_, err := AppendBody(nil, strings.NewReader("{"), 4<<20, 4<<20, MaxInitialRead)
+		must.That(t, err != nil, "accepted")
 	}
 	runtime.ReadMemStats(&after)
 	each := (after.TotalAlloc - before.TotalAlloc) / 100
@@ -398,9 +384,8 @@ func TestHeaderValuesAreEncodedIfNecessary(t *testing.T) {
 		"literal?=":          "literal?=",
 	} {
 		must.CheckEqual(t, EncodeHeader(text), want, text)
-		if got, ok := DecodeHeader(want); !ok || got != text {
-			t.Errorf("%q is decoded as %q, %v; want %q", want, got, ok, text)
-		}
+		got, ok := DecodeHeader(want)
+		must.CheckThat(t, ok && got == text, "%q is decoded as %q, %v; want %q", want, got, ok, text)
 	}
 }
 
@@ -415,19 +400,16 @@ func TestMalformedHeaderValuesAreRejected(t *testing.T) {
 		"=?base64?SGVsbG8_?=", // the URL alphabet
 		" a", "a ", "\ta", "a\n", "a\x00", "é", "\x7f", "a\xff",
 	} {
-		if got, ok := DecodeHeader(value); ok {
-			t.Errorf("%q is decoded as %q", value, got)
-		}
+		got, ok := DecodeHeader(value)
+		must.CheckThat(t, !ok, "%q is decoded as %q", value, got)
 	}
 	for _, literal := range []string{"SGVsbG8=", "=?base64?SGVsbG8=", "=?Base64?SGVsbG8=?=", "SGVsbG8=?=",
 		"=?base64?="} {
-		if got, ok := DecodeHeader(literal); !ok || got != literal {
-			t.Errorf("%q is decoded as %q, %v; want the literal", literal, got, ok)
-		}
+		got, ok := DecodeHeader(literal)
+		must.CheckThat(t, ok && got == literal, "%q is decoded as %q, %v; want the literal", literal, got, ok)
 	}
-	if got, ok := DecodeHeader("=?base64??="); !ok || got != "" {
-		t.Errorf("the encoded empty text is decoded as %q, %v", got, ok)
-	}
+	got, ok := DecodeHeader("=?base64??=")
+	must.CheckThat(t, ok && got == "", "the encoded empty text is decoded as %q, %v", got, ok)
 }
 
 func FuzzHeaderValueCodec(f *testing.F) {
@@ -437,14 +419,12 @@ func FuzzHeaderValueCodec(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		value := EncodeHeader(text)
-		if got, ok := DecodeHeader(value); !ok || got != text {
-			t.Errorf("%q becomes %q, and that %q, %v", text, value, got, ok)
-		}
+		got, ok := DecodeHeader(value)
+		must.CheckThat(t, ok && got == text, "%q becomes %q, and that %q, %v", text, value, got, ok)
 		// RFC 9110, 5.5: visible ASCII, with spaces and tabs inside only.
 		for i := range len(value) {
-			if c := value[i]; c > 0x7E || c < 0x20 && c != '\t' {
-				t.Fatalf("%q contains the byte %#x", value, c)
-			}
+			c := value[i]
+			must.That(t, c <= 0x7E && (c >= 0x20 || c == '\t'), "%q contains the byte %#x", value, c)
 		}
 		must.CheckEqual(t, strings.Trim(value, " \t"), value)
 		if decoded, ok := DecodeHeader(text); ok && utf8.ValidString(decoded) {
@@ -498,10 +478,8 @@ func TestStreamIsLostWhenKeepAliveStops(t *testing.T) {
 		after, err := silentAfter(t, scripted{0, comment}, scripted{15 * time.Second, comment},
 			scripted{15 * time.Second, comment})
 		var silent *call.SilentError
-		if !errors.As(err, &silent) || !errors.Is(err, call.ErrConnectionLost) || silent.After != 45*time.Second ||
-			after != 45*time.Second {
-			t.Errorf("after %v: %v", after, err)
-		}
+		must.CheckThat(t, errors.As(err, &silent) && errors.Is(err, call.ErrConnectionLost) &&
+			silent.After == 45*time.Second && after == 45*time.Second, "after %v: %v", after, err)
 	})
 }
 
@@ -517,9 +495,8 @@ func TestStreamWithoutKeepAliveMayBeSilent(t *testing.T) {
 		"padding, then a long wait": {{0, comment + comment + comment}, {time.Minute, comment}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			if after, err := silentAfter(t, all...); err != io.EOF || after != time.Hour {
-				t.Errorf("%s: after %v: %v", name, after, err)
-			}
+			after, err := silentAfter(t, all...)
+			must.CheckThat(t, err == io.EOF && after == time.Hour, "%s: after %v: %v", name, after, err)
 		})
 	}
 }
@@ -543,9 +520,8 @@ func TestSlowEventKeepsStreamOpen(t *testing.T) {
 			scripted{time.Second, "data: "}, part, part, part, scripted{time.Second, "\n"},
 			scripted{4 * time.Second, "\n"})
 		var silent *call.SilentError
-		if !errors.As(err, &silent) || silent.After != minSilence || after != minSilence {
-			t.Errorf("after %v: %v", after, err)
-		}
+		must.CheckThat(t, errors.As(err, &silent) && silent.After == minSilence && after == minSilence,
+			"after %v: %v", after, err)
 	})
 }
 

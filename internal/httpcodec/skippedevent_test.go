@@ -35,9 +35,8 @@ func TestEventThatIsTooLargeIsSkipped(t *testing.T) {
 			must.CheckEqual(t, string(id), tc.id, name)
 			must.CheckEqual(t, e.ID, tc.resume, name)
 			last, err := e.Next()
-			if err != nil || string(first.Data) != "a" || string(last.Data) != "b" {
-				t.Errorf("%s: %q, %q, %v", name, first.Data, last.Data, err)
-			}
+			must.CheckThat(t, err == nil && string(first.Data) == "a" && string(last.Data) == "b",
+				"%s: %q, %q, %v", name, first.Data, last.Data, err)
 		}
 	}
 }

@@ -227,10 +227,8 @@ func TestPostRequiresJSON(t *testing.T) {
 	var g Guard
 	must.CheckEqual(t, status(g, asked(http.MethodPost, onLoopback4, "localhost")), http.StatusUnsupportedMediaType,
 		"no Content-Type")
-	if got := status(g, asked(http.MethodPost, onLoopback4, "localhost", "Content-Type", "application/json",
-		"Content-Type", "text/plain")); got != http.StatusUnsupportedMediaType {
-		t.Errorf("two Content-Type headers: %d", got)
-	}
+	must.CheckEqual(t, status(g, asked(http.MethodPost, onLoopback4, "localhost", "Content-Type", "application/json",
+		"Content-Type", "text/plain")), http.StatusUnsupportedMediaType, "two Content-Type headers")
 	must.CheckEqual(t, status(g, asked(http.MethodGet, onLoopback4, "localhost")), http.StatusOK)
 }
 
@@ -285,9 +283,8 @@ func FuzzOriginHost(f *testing.F) {
 		}
 		must.That(t, allowed(rest), "Origin %q with Host %q is served", origin, host)
 		u, err := url.Parse(origin)
-		if err != nil || !allowed(u.Host) || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
-			t.Fatalf("Origin %q with Host %q is served: net/url parses it as %+v, %v", origin, host, u, err)
-		}
+		must.That(t, err == nil && allowed(u.Host) && u.User == nil && u.Path == "" && u.RawQuery == "" &&
+			u.Fragment == "", "Origin %q with Host %q is served: net/url parses it as %+v, %v", origin, host, u, err)
 	})
 }
 

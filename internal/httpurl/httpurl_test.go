@@ -30,9 +30,8 @@ func TestSecureURLs(t *testing.T) {
 		"https://user@example.com": false, "https://example.com#f": false, "https://example.com/#": false,
 		"https:///path": false, "": false, "https://[::1": false,
 	} {
-		if u, err := httpurl.ParseSecure(text); (err == nil) != want || (u == nil) == want {
-			t.Errorf("ParseSecure(%q) = %v, %v", text, u, err)
-		}
+		u, err := httpurl.ParseSecure(text)
+		must.CheckThat(t, (err == nil) == want && (u == nil) != want, "ParseSecure(%q) = %v, %v", text, u, err)
 	}
 }
 
@@ -68,9 +67,8 @@ func TestCanonicalURIs(t *testing.T) {
 		"https://example.com:80/x?y#":    "",
 		"https://[2001:DB8::1]:443/path": "https://[2001:db8::1]/path",
 	} {
-		if got, err := httpurl.Canonical(text); got != want || (err == nil) != (want != "") {
-			t.Errorf("Canonical(%q) = %q, %v", text, got, err)
-		}
+		got, err := httpurl.Canonical(text)
+		must.CheckThat(t, got == want && (err == nil) == (want != ""), "Canonical(%q) = %q, %v", text, got, err)
 	}
 }
 

@@ -36,9 +36,8 @@ func TestRedactRemovesSecretsOfURLs(t *testing.T) {
 		{cause, cause.Error()},
 	} {
 		got := Redact(c.err)
-		if strings.Contains(got.Error(), "canary") || !strings.HasPrefix(got.Error(), c.want) {
-			t.Errorf("%v: %v, want %s", c.err, got, c.want)
-		}
+		must.CheckThat(t, !strings.Contains(got.Error(), "canary") && strings.HasPrefix(got.Error(), c.want),
+			"%v: %v, want %s", c.err, got, c.want)
 		found := new(net.DNSError)
 		must.CheckThat(t, errors.As(got, &found), "%v: the cause is not in %v", c.err, got)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestIntegersHaveTheirExactValueInEverySpelling(t *testing.T) {
@@ -17,17 +19,15 @@ func TestIntegersHaveTheirExactValueInEverySpelling(t *testing.T) {
 		"9.223372036854775807e18": 9223372036854775807, "-9223372036854775808.0": -9223372036854775808,
 		"0.0000000000000000000000001e25": 1,
 	} {
-		if got, ok := Integer([]byte(literal)); !ok || got != want {
-			t.Errorf("%s: %d, %v, want %d", literal, got, ok, want)
-		}
+		got, ok := Integer([]byte(literal))
+		must.CheckThat(t, ok && got == want, "%s: %d, %v, want %d", literal, got, ok, want)
 	}
 	for _, literal := range []string{"1.5", "15e-1", "1e-1", "9223372036854775808", "9223372036854775808.0",
 		"-9223372036854775809", "1e19", "1e400",
 		"1e99999999999999999999", "1e-99999999999999999999", "1e9223372036854775807", "0.1e-9223372036854775808",
 		"1e2147483647", "0.1e-2147483648", "", `"1"`, "true", "null", "-"} {
-		if got, ok := Integer([]byte(literal)); ok {
-			t.Errorf("%q: %d", literal, got)
-		}
+		got, ok := Integer([]byte(literal))
+		must.CheckThat(t, !ok, "%q: %d", literal, got)
 	}
 }
 
@@ -39,9 +39,7 @@ func TestIntegersAgreeWithRationals(t *testing.T) {
 			literal += fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "exponent"))
 		}
 		want, ok := new(big.Rat).SetString(literal)
-		if !ok {
-			t.Fatalf("%s is no number", literal)
-		}
+		must.That(t, ok, "%s is no number", literal)
 		fits := want.IsInt() && want.Num().IsInt64()
 		if got, ok := Integer([]byte(literal)); ok != fits || ok && got != want.Num().Int64() {
 			t.Fatalf("%s: %d, %v, want %v", literal, got, ok, want)

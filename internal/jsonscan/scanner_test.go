@@ -68,9 +68,8 @@ func TestScannerReportsFaultAndOffset(t *testing.T) {
 		for name, got := range map[string]*jsonscan.Error{
 			"check": check([]byte(test.text)), "record": record(&jsonscan.Document{}, []byte(test.text)),
 		} {
-			if got == nil || got.Fault != test.fault || got.Offset != test.offset {
-				t.Errorf("%s %q: %v, want %v at byte %d", name, test.text, got, test.fault, test.offset)
-			}
+			must.CheckThat(t, got != nil && got.Fault == test.fault && got.Offset == test.offset,
+				"%s %q: %v, want %v at byte %d", name, test.text, got, test.fault, test.offset)
 		}
 	}
 }
@@ -140,9 +139,7 @@ func TestDocumentRecordsTokensInOrder(t *testing.T) {
 	var d jsonscan.Document
 	for range 2 { // again, in the same memory
 		err := record(&d, []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.That(t, err == nil, "%v", err)
 		var got strings.Builder
 		for _, token := range d.Tokens {
 			fmt.Fprintf(&got, "%s %s next %d count %d plain %v\n", text[token.Start:token.End], token.Kind, token.Next,
@@ -208,9 +205,8 @@ func FuzzScan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		checked, recorded := check(text), record(&d, text)
 		must.Equal(t, jsontext.Value(text).IsValid(), checked == nil, text, checked, "jsontext says valid")
-		if (checked == nil) != (recorded == nil) || checked != nil && *checked != *recorded {
-			t.Fatalf("%q: %v without recording, %v with it", text, checked, recorded)
-		}
+		must.That(t, (checked == nil) == (recorded == nil) && (checked == nil || *checked == *recorded),
+			"%q: %v without recording, %v with it", text, checked, recorded)
 	})
 }
 
@@ -300,8 +296,7 @@ func TestMarshalReplacesBytesThatAreNotUTF8(t *testing.T) {
 	}
 	for _, v := range []any{make(chan int), jsontext.Value(`{`), jsontext.Value(`{"a":1,"a":2}`),
 		jsontext.Value("{\"\xe9\":1,\"a\":1,\"a\":2}")} {
-		if got, err := jsonscan.Marshal(v); err == nil {
-			t.Errorf("%v is encoded as %s", v, got)
-		}
+		got, err := jsonscan.Marshal(v)
+		must.CheckThat(t, err != nil, "%v is encoded as %s", v, got)
 	}
 }

@@ -138,9 +138,8 @@ func TestALeaseTellsOfAShutdownThatBeginsWhileItIsWritten(t *testing.T) {
 			must.Check(t, a.Drain(t.Context()))
 			time.Sleep(Renew / 2)
 			wantAlive(t, b, a.ID(), true)
-			if serves, err := b.Serves(t.Context(), a.ID()); serves || err != nil {
-				t.Errorf("%s: serves is %v, %v", what, serves, err)
-			}
+			serves, err := b.Serves(t.Context(), a.ID())
+			must.CheckThat(t, !serves && err == nil, "%s: serves is %v, %v", what, serves, err)
 			a.Abandon()
 		})
 	}
@@ -149,9 +148,8 @@ func TestALeaseTellsOfAShutdownThatBeginsWhileItIsWritten(t *testing.T) {
 func TestALeaseThatIsNotSharedNeedsNoStore(t *testing.T) {
 	l := new(Lease)
 	must.Check(t, l.Take(t.Context()))
-	if ended, err := l.Ended(t.Context(), "another"); ended || err != nil {
-		t.Errorf("ended is %v, %v", ended, err)
-	}
+	ended, err := l.Ended(t.Context(), "another")
+	must.CheckThat(t, !ended && err == nil, "ended is %v, %v", ended, err)
 	l.Release()
 	must.Check(t, l.Close(t.Context()))
 }
@@ -171,9 +169,8 @@ func TestAnOutageOfTheStoreEndsNoReplica(t *testing.T) {
 				kv.down.Store(false)
 				for range int(2 * TTL / time.Second * 4) {
 					for _, pair := range [][2]*Lease{{a, b}, {b, a}} {
-						if ended, err := pair[0].Ended(t.Context(), pair[1].ID()); ended || err != nil {
-							t.Fatalf("after an outage of %v: ended is %v, %v", outage, ended, err)
-						}
+						ended, err := pair[0].Ended(t.Context(), pair[1].ID())
+						must.That(t, !ended && err == nil, "after an outage of %v: ended is %v, %v", outage, ended, err)
 					}
 					time.Sleep(time.Second / 4)
 				}
@@ -237,9 +234,8 @@ func TestNoReplicaIsJudgedAfterAnOutage(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			kv, a, b := newReplicas()
 			prepare(kv, b)
-			if ended, err := b.Ended(t.Context(), "another"); ended || err != nil {
-				t.Errorf("%s: ended is %v, %v", name, ended, err)
-			}
+			ended, err := b.Ended(t.Context(), "another")
+			must.CheckThat(t, !ended && err == nil, "%s: ended is %v, %v", name, ended, err)
 			take(t, a) // and gives it up
 			must.Check(t, a.Close(t.Context()))
 			if ended, err := b.Ended(t.Context(), a.ID()); !ended || err != nil {

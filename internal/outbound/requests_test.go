@@ -102,18 +102,15 @@ func TestResponsesReachTheirRequestsInAnyOrder(t *testing.T) {
 			want := fmt.Sprintf(`{"nonce":%d}`, i)
 			resp, err := o.Do(t.Context(), &outbound.Request{Method: "echo", Params: []byte(want),
 				Timeout: time.Minute})
-			if err != nil || string(resp.Result) != want {
-				t.Errorf("response to %s: %s, %v", want, resp.Result, err)
-			}
+			must.CheckThat(t, err == nil && string(resp.Result) == want,
+				"response to %s: %s, %v", want, resp.Result, err)
 		})
 	}
 	all := make([]jsonrpc.Message, n)
 	ids := make(map[jsonrpc.ID]bool)
 	for i := range all {
 		all[i] = <-w.sent
-		if ids[all[i].ID] {
-			t.Errorf("id %s is used twice", all[i].ID)
-		}
+		must.CheckThat(t, !ids[all[i].ID], "id %s is used twice", all[i].ID)
 		ids[all[i].ID] = true
 	}
 	rand.Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -171,9 +168,8 @@ func TestSecondResponseIsIgnored(t *testing.T) {
 		}
 		for _, onProgress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
 			resp, err := o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: onProgress})
-			if err != nil || string(resp.Result) != `{"text":"first"}` || resp.Err != nil {
-				t.Errorf("got %s, %v, %v", resp.Result, resp.Err, err)
-			}
+			must.CheckThat(t, err == nil && string(resp.Result) == `{"text":"first"}` && resp.Err == nil,
+				"got %s, %v, %v", resp.Result, resp.Err, err)
 		}
 	})
 }
@@ -187,9 +183,8 @@ func TestErrorOfThePeerIsPartOfTheResponse(t *testing.T) {
 		return nil
 	}
 	resp, err := o.Do(t.Context(), &outbound.Request{Method: "a"})
-	if err != nil || resp.Err == nil || resp.Err.Code != -7 || string(resp.Err.Data) != "[1]" {
-		t.Errorf("got %+v, %v", resp, err)
-	}
+	must.CheckThat(t, err == nil && resp.Err != nil && resp.Err.Code == -7 && string(resp.Err.Data) == "[1]",
+		"got %+v, %v", resp, err)
 }
 
 // Rule J4: a request ends when its response is invalid.
@@ -407,9 +402,8 @@ func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 			fmt.Sprintf(`,"params":{"progressToken":%s,"progress":"1"}`, out.ID),
 			fmt.Sprintf(`,"params":{"progressToken":%s.5,"progress":1}`, out.ID),
 		} {
-			if !o.Receive(message(t, `{"jsonrpc":"2.0","method":"notifications/progress"`+params+`}`)) {
-				t.Errorf("Receive reports false for progress with %s", params)
-			}
+			must.CheckThat(t, o.Receive(message(t, `{"jsonrpc":"2.0","method":"notifications/progress"`+params+`}`)),
+				"Receive reports false for progress with %s", params)
 		}
 		o.Receive(result(t, out.ID, ""))
 		return nil
@@ -417,9 +411,8 @@ func TestProgressForUnknownTokensIsIgnored(t *testing.T) {
 	must.Check(t, must.Err(o.Do(t.Context(), &outbound.Request{Method: "a", OnProgress: func(p outbound.Progress) {
 		t.Errorf("reported %+v", p)
 	}})))
-	if o.Receive(message(t, `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`)) {
-		t.Error("another notification was taken")
-	}
+	must.CheckThat(t, !o.Receive(message(t, `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`)),
+		"another notification was taken")
 	must.CheckThat(t, !o.Receive(message(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)), "a request was taken")
 }
 

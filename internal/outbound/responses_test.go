@@ -44,9 +44,8 @@ func TestResponsesOfARejectedBatchAreIdentified(t *testing.T) {
 	} {
 		_, err := jsonrpc.SplitBatch([]byte(c.batch), jsonrpc.Limits{})
 		var limit *jsonrpc.LimitError
-		if err == nil || errors.As(err, &limit) != (c.limit != "") || limit != nil && limit.Name != c.limit {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckThat(t, err != nil && errors.As(err, &limit) == (c.limit != "") &&
+			(limit == nil || limit.Name == c.limit), "%s: %v", name, err)
 		got := slices.Collect(outbound.Responses([]byte(c.batch)))
 		must.CheckThat(t, slices.Equal(got, c.want), "%s: got %v, want %v", name, got, c.want)
 	}

@@ -50,9 +50,8 @@ func TestRequestEndsAtItsTimeout(t *testing.T) {
 		r := <-got
 		took(t, start, time.Second)
 		var timeout *call.TimeoutError
-		if !errors.As(r.err, &timeout) || *timeout != (call.TimeoutError{Method: "tools/call", After: time.Second}) {
-			t.Errorf("got %v", r.err)
-		}
+		must.CheckThat(t, errors.As(r.err, &timeout) &&
+			*timeout == (call.TimeoutError{Method: "tools/call", After: time.Second}), "got %v", r.err)
 		must.CheckIs(t, r.err, context.DeadlineExceeded)
 		about, reason := cancelled(t, w)
 		must.CheckEqual(t, about, id)
@@ -91,11 +90,9 @@ func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 			o.Receive(progress(t, id, i))
 		}
 		r := <-got
-		if want := (call.TimeoutError{Method: "a", After: 10 * time.Second}); !errors.Is(r.err,
-			context.DeadlineExceeded) ||
-			r.err.Error() != want.Error() {
-			t.Errorf("got %v, want %v", r.err, &want)
-		}
+		want := (call.TimeoutError{Method: "a", After: 10 * time.Second})
+		must.CheckThat(t, errors.Is(r.err, context.DeadlineExceeded) && r.err.Error() == want.Error(),
+			"got %v, want %v", r.err, &want)
 		must.CheckEqual(t, reports, 11)
 		took(t, start, 13*900*time.Millisecond) // this test took longer than the request
 		cancelled(t, w)
@@ -145,9 +142,8 @@ func TestMaximumTimeoutWithoutTimeout(t *testing.T) {
 			start := time.Now()
 			_, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: timeout, MaxTimeout: time.Minute})
 			took(t, start, time.Minute)
-			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "1m0s") {
-				t.Errorf("got %v", err)
-			}
+			must.CheckThat(t, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "1m0s"),
+				"got %v", err)
 		})
 	}
 }
@@ -233,9 +229,8 @@ func TestCancellationIsSentOnce(t *testing.T) {
 			cancel(errors.New("second cancellation"))
 			must.CheckIs(t, (<-got).err, why)
 			about, reason := cancelled(t, w)
-			if about != id || strings.Contains(reason, "hunter2") || reason == "" {
-				t.Errorf("cancelled %s: %q", about, reason)
-			}
+			must.CheckThat(t, about == id && !strings.Contains(reason, "hunter2") && reason != "",
+				"cancelled %s: %q", about, reason)
 			w.none()
 		})
 	}
@@ -283,9 +278,8 @@ func TestRequestWithEndedContextIsNotSent(t *testing.T) {
 	why := errors.New("too late")
 	cancel(why)
 	req := &outbound.Request{Method: "a"}
-	if _, err := o.Do(ctx, req); !errors.Is(err, why) || !errors.Is(err, call.ErrNotSent) || req.MayHaveRun {
-		t.Errorf("got %v", err)
-	}
+	_, err := o.Do(ctx, req)
+	must.CheckThat(t, errors.Is(err, why) && errors.Is(err, call.ErrNotSent) && !req.MayHaveRun, "got %v", err)
 	w.none()
 }
 
@@ -393,10 +387,8 @@ func TestPauseAffectsLaterRequestsUntilItIsFrozen(t *testing.T) {
 		begin := func() <-chan time.Duration {
 			took := make(chan time.Duration, 1)
 			go func() {
-				if _, err := o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second,
-					MaxTimeout: time.Hour}); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("got %v", err)
-				}
+				must.CheckIs(t, must.Err(o.Do(t.Context(), &outbound.Request{Method: "a", Timeout: time.Second,
+					MaxTimeout: time.Hour})), context.DeadlineExceeded)
 				took <- time.Since(start)
 			}()
 			<-w.sent

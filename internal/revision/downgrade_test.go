@@ -143,10 +143,8 @@ func TestDowngradeConvertsTools(t *testing.T) {
 			CacheScope string
 		}
 		must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodListTools, list)), &got))
-		if len(got.Tools) != 1 || got.NextCursor != "n" || (got.TTLMs != nil) != r.Modern() ||
-			(got.CacheScope != "") != r.Modern() {
-			t.Errorf("%s: %+v", r, got)
-		}
+		must.CheckThat(t, len(got.Tools) == 1 && got.NextCursor == "n" && (got.TTLMs != nil) == r.Modern() &&
+			(got.CacheScope != "") == r.Modern(), "%s: %+v", r, got)
 		must.CheckEqual(t, cmp.Diff(want, string(got.Tools[0])), "", r)
 	}
 	must.CheckEqual(t, marshal(t, list), before)
@@ -216,9 +214,8 @@ func TestDowngradeConvertsInitializeResults(t *testing.T) {
 	} {
 		var got struct{ ServerInfo, Capabilities json.RawMessage }
 		must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodInitialize, result)), &got))
-		if string(got.ServerInfo) != want.info || string(got.Capabilities) != want.capabilities {
-			t.Errorf("%s: %s, %s", r, got.ServerInfo, got.Capabilities)
-		}
+		must.CheckThat(t, string(got.ServerInfo) == want.info && string(got.Capabilities) == want.capabilities,
+			"%s: %s, %s", r, got.ServerInfo, got.Capabilities)
 	}
 }
 
@@ -279,9 +276,8 @@ func one(t *testing.T, raw, list string) string {
 	var elements []json.RawMessage
 	err := json.Unmarshal(members[list], &elements)
 	must.That(t, err == nil && len(elements) == 1, "%v: %s in %s", err, list, raw)
-	if members["ttlMs"] != nil && members["resultType"] == nil {
-		t.Errorf("caching hints for a legacy peer: %s", raw)
-	}
+	must.CheckThat(t, members["ttlMs"] == nil || members["resultType"] != nil,
+		"caching hints for a legacy peer: %s", raw)
 	return string(elements[0])
 }
 
@@ -368,10 +364,8 @@ func TestDowngradeConvertsPromptsLikeToolResults(t *testing.T) {
 		}
 		must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodGetPrompt, prompt)), &messages))
 		var result struct{ Content []json.RawMessage }
-		if err := json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool,
-			&mcp.CallToolResult{Content: everyContent})), &result); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(encodeFor(t, r, mcp.MethodCallTool,
+			&mcp.CallToolResult{Content: everyContent})), &result))
 		for i, m := range messages.Messages {
 			must.CheckEqual(t, string(m.Content), string(result.Content[i]), r)
 		}
@@ -410,9 +404,8 @@ func TestContentsEncodeAsByTheLibrary(t *testing.T) {
 		r := rapid.SampledFrom(mcp.Revisions()).Draw(t, "revision")
 		before := must.Get(json.Marshal(result))(t)
 		got := must.Get(revision.AppendResult(nil, r, result, nil))(t)
-		if after, _ := json.Marshal(result); string(before) != string(after) {
-			t.Fatalf("the result was modified:\n%s\n%s", before, after)
-		}
+		after, _ := json.Marshal(result)
+		must.That(t, string(before) == string(after), "the result was modified:\n%s\n%s", before, after)
 		plain := must.Get(json.Marshal(revision.Downgrade(r, result)))(t)
 		want := members(t, plain)
 		if r.Modern() {
@@ -430,10 +423,8 @@ func TestInvalidUTF8InPromptsAndResourcesIsReplaced(t *testing.T) {
 			Meta: meta}}}
 		raw, err := revision.AppendResult(nil, r, read, nil)
 		var back mcp.ReadResourceResult
-		if err != nil || json.Unmarshal(raw, &back) != nil || back.Contents[0].Text != good ||
-			back.Contents[0].URI != "x:"+good || back.Contents[0].MimeType != good {
-			t.Errorf("%s: %s, %v", r, raw, err)
-		}
+		must.CheckThat(t, err == nil && json.Unmarshal(raw, &back) == nil && back.Contents[0].Text == good &&
+			back.Contents[0].URI == "x:"+good && back.Contents[0].MimeType == good, "%s: %s, %v", r, raw, err)
 		prompt := &mcp.GetPromptResult{Description: bad, Messages: []mcp.PromptMessage{
 			{Role: mcp.RoleUser, Content: mcp.Text("fine")},
 			{Role: mcp.RoleUser, Content: mcp.Text(bad)},
@@ -441,13 +432,10 @@ func TestInvalidUTF8InPromptsAndResourcesIsReplaced(t *testing.T) {
 		}}
 		raw, err = revision.AppendResult(nil, r, prompt, nil)
 		var result mcp.GetPromptResult
-		if err != nil || json.Unmarshal(raw, &result) != nil || result.Description != good ||
-			result.Messages[1].Content.(*mcp.TextContent).Text != good ||
-			result.Messages[2].Content.(*mcp.EmbeddedResource).Resource.Text != good {
-			t.Errorf("%s: %s, %v", r, raw, err)
-		}
-		if prompt.Description != bad || prompt.Messages[1].Content.(*mcp.TextContent).Text != bad {
-			t.Error("the result was modified")
-		}
+		must.CheckThat(t, err == nil && json.Unmarshal(raw, &result) == nil && result.Description == good &&
+			result.Messages[1].Content.(*mcp.TextContent).Text == good &&
+			result.Messages[2].Content.(*mcp.EmbeddedResource).Resource.Text == good, "%s: %s, %v", r, raw, err)
+		must.CheckThat(t, prompt.Description == bad && prompt.Messages[1].Content.(*mcp.TextContent).Text == bad,
+			"the result was modified")
 	}
 }

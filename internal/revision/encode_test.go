@@ -113,19 +113,11 @@ func TestToolResultsEncodeAsByTheLibrary(t *testing.T) {
 		dst := []byte("before ")
 		out := must.Get(revision.AppendResult(dst, r, result, identity))(t)
 		after, _ := json.Marshal(result)
-		if !bytes.Equal(before, after) {
-			t.Fatalf("the result was modified:\n%s\n%s", before, after)
-		}
+		must.That(t, bytes.Equal(before, after), "the result was modified:\n%s\n%s", before, after)
 		got, ok := bytes.CutPrefix(out, dst)
-		if !ok {
-			t.Fatalf("the buffer lost its content: %q", out)
-		}
-		if bytes.ContainsAny(got, "\r\n") {
-			t.Fatalf("the encoding has several lines: %q", got)
-		}
-		if err := jsonrpc.Check(got, jsonrpc.Limits{}); err != nil {
-			t.Fatalf("%v: %q", err, got)
-		}
+		must.That(t, ok, "the buffer lost its content: %q", out)
+		must.That(t, !bytes.ContainsAny(got, "\r\n"), "the encoding has several lines: %q", got)
+		must.Do(t, jsonrpc.Check(got, jsonrpc.Limits{}), got)
 		plain := must.Get(json.Marshal(revision.Downgrade(r, result)))(t)
 		want := members(t, plain)
 		if r.Modern() {
@@ -182,9 +174,8 @@ func TestLegacyResultsHaveNoModernMembers(t *testing.T) {
 	for _, result := range []any{&mcp.EmptyResult{},
 		&mcp.CallToolResult{ResultBase: mcp.ResultBase{ResultType: mcp.ResultTypeComplete}}} {
 		got, err := revision.AppendResult(nil, mcp.V20251125, result, identity)
-		if err != nil || bytes.Contains(got, []byte("resultType")) || bytes.Contains(got, []byte("_meta")) {
-			t.Errorf("%T: %s, %v", result, got, err)
-		}
+		must.CheckThat(t, err == nil && !bytes.Contains(got, []byte("resultType")) &&
+			!bytes.Contains(got, []byte("_meta")), "%T: %s, %v", result, got, err)
 	}
 }
 
@@ -235,9 +226,8 @@ func TestInvalidUTF8InToolResultsIsReplaced(t *testing.T) {
 			}
 			must.Check(t, jsonrpc.Check(got, jsonrpc.Limits{}), r, c)
 			_, converted := c.(*mcp.AudioContent)
-			if !strings.Contains(string(got), good) && !(converted && r < mcp.V20250326) {
-				t.Errorf("%s: %T: %s", r, c, got)
-			}
+			must.CheckThat(t, strings.Contains(string(got), good) || (converted && r < mcp.V20250326),
+				"%s: %T: %s", r, c, got)
 		}
 		must.CheckEqual(t, result.Content[1], c)
 	}

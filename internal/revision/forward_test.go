@@ -44,9 +44,8 @@ func TestDecodeExceptTextAcceptsText(t *testing.T) {
 		`{"content":[],"resultType":null}`:                                                         false,
 		`{"content":[],"_meta":null}`:                                                              false,
 	} {
-		if _, ok := revision.DecodeExceptText([]byte(raw)); ok != want {
-			t.Errorf("%s: %v, want %v", raw, ok, want)
-		}
+		_, ok := revision.DecodeExceptText([]byte(raw))
+		must.CheckEqual(t, ok, want, raw)
 	}
 }
 
@@ -173,9 +172,8 @@ func FuzzTranslate(f *testing.F) {
 			must.Do(t, err, r, raw)
 			must.Do(t, spec.Validate(r, kind.definition, out), raw, r, out)
 			for member := range membersAt(t, out) {
-				if !had[member] && !had[withoutWrapper.Replace(member)] && !mayAppear(member) {
-					t.Fatalf("%s is encoded for %s as %s, with a new %s", raw, r, out, member)
-				}
+				must.That(t, had[member] || had[withoutWrapper.Replace(member)] || mayAppear(member),
+					"%s is encoded for %s as %s, with a new %s", raw, r, out, member)
 			}
 			if got, want := namesIn(t, out), namesIn(t, raw); !slices.Equal(got, want) {
 				t.Fatalf("%s is encoded for %s as %s: names %q, want %q", raw, r, out, got, want)

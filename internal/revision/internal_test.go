@@ -50,9 +50,8 @@ func TestRelatedTaskIsAddedToTheMetadata(t *testing.T) {
 		`{"_meta":7,"\u0061":1}`: `{"_meta":{` + related + `},"a":1}`,
 	} {
 		got := WithRelatedTask([]byte(object), `t"1`)
-		if string(got) != want || jsonrpc.Check(got, jsonrpc.Limits{}) != nil {
-			t.Errorf("%s: %s, want %s", object, got, want)
-		}
+		must.CheckThat(t, string(got) == want && jsonrpc.Check(got, jsonrpc.Limits{}) == nil,
+			"%s: %s, want %s", object, got, want)
 		must.CheckEqual(t, string(RelatedTask(got)), `{"taskId":"t\"1"}`, object)
 	}
 	for _, object := range []string{``, `{}`, `{"_meta":{}}`, `{"_meta":[]}`} {

@@ -56,9 +56,7 @@ func TestTableHasOnlyMethodsOfTheSchemas(t *testing.T) {
 		}
 		for _, m := range revision.Methods() {
 			found[m.Name] = found[m.Name] || defined[m.Name]
-			if m.In(r) && !defined[m.Name] {
-				t.Errorf("%s has no %s", r, m.Name)
-			}
+			must.CheckThat(t, !m.In(r) || defined[m.Name], "%s has no %s", r, m.Name)
 		}
 	}
 	for _, m := range revision.Methods() {
@@ -72,9 +70,8 @@ func TestTableHasOneRowPerMethod(t *testing.T) {
 		must.CheckThat(t, !seen[m.Name], "%s has two rows", m.Name)
 		seen[m.Name] = true
 	}
-	if revision.Lookup("tools/Call") != nil || revision.Lookup("") != nil {
-		t.Error("Lookup finds an unknown method")
-	}
+	must.CheckThat(t, revision.Lookup("tools/Call") == nil && revision.Lookup("") == nil,
+		"Lookup finds an unknown method")
 }
 
 func TestMethodsReturnsACopy(t *testing.T) {
@@ -121,10 +118,9 @@ func TestHandshakesDeclareExtensionsInBothPlaces(t *testing.T) {
 		got := revision.DowngradeClientCapabilities(r, declared)
 		_, experimental := got.Experimental["com.example/x"]
 		_, tasks := got.Extensions[mcp.ExtensionTasks]
-		if experimental == r.Modern() || tasks != r.Modern() ||
-			string(got.Extensions["com.example/x"]) != string(settings) || got.Experimental["mine"] == nil {
-			t.Errorf("%s: %+v", r, got)
-		}
+		must.CheckThat(t, experimental != r.Modern() && tasks == r.Modern() &&
+			string(got.Extensions["com.example/x"]) == string(settings) && got.Experimental["mine"] != nil,
+			"%s: %+v", r, got)
 	}
 	must.CheckEqual(t, len(declared.Experimental), 1)
 	must.CheckEqual(t, len(declared.Extensions), 2)

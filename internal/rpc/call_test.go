@@ -225,10 +225,9 @@ func TestServeWaitsForNotificationsBeingWritten(t *testing.T) {
 		want := `{"jsonrpc":"2.0","method":"notifications/a"}`
 		must.CheckThat(t, strings.HasPrefix(s.String(), want), "sent %s", s)
 		// The second may have been sent after the end of the call.
-		if sent := strings.Count(s.String(), "\n") + 1; sent == 1 &&
-			!errors.Is(errors.Join(errs...), call.ErrCallDone) {
-			t.Errorf("one notification was sent, but the errors are %v", errs)
-		}
+		sent := strings.Count(s.String(), "\n") + 1
+		must.CheckThat(t, sent != 1 || errors.Is(errors.Join(errs...), call.ErrCallDone),
+			"one notification was sent, but the errors are %v", errs)
 	})
 }
 
@@ -281,9 +280,8 @@ func TestContextOfHandlerEndsWithTheHandler(t *testing.T) {
 			t.Fatalf("%s: %v, %v", name, ctx.Err(), context.Cause(ctx))
 		}
 		<-ctx.Done()
-		if ctx.Value(valueKey{}) != "kept" || rpc.From(ctx) == nil {
-			t.Errorf("%s: the context has lost its values", name)
-		}
+		must.CheckThat(t, ctx.Value(valueKey{}) == "kept" && rpc.From(ctx) != nil,
+			"%s: the context has lost its values", name)
 		rpc.From(ctx).Cancel(errors.New("late"))
 		must.CheckEqual(t, context.Cause(ctx), context.Canceled, name)
 	}
@@ -294,9 +292,8 @@ func TestContextOfHandlerHasTheCauseOfItsEnd(t *testing.T) {
 	for name, waits := range map[string]bool{"before Done": false, "after Done": true} {
 		// ended by Cancel
 		handlerContext(t, t.Context(), func(ctx context.Context, c *rpc.Call) {
-			if ctx.Err() != nil || context.Cause(ctx) != nil {
-				t.Errorf("%s: the context has ended at the beginning", name)
-			}
+			must.CheckThat(t, ctx.Err() == nil && context.Cause(ctx) == nil,
+				"%s: the context has ended at the beginning", name)
 			derived, stop := context.WithCancel(context.WithValue(ctx, valueKey{}, 1))
 			defer stop()
 			if waits {

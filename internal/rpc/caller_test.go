@@ -62,9 +62,8 @@ func TestAQuestionNeedsACapabilityAndARevision(t *testing.T) {
 				}
 				continue
 			}
-			if err := check(test.enough); err != nil {
-				t.Errorf("%s in %s: %v", name, r, err)
-			}
+			err := check(test.enough)
+			must.CheckThat(t, err == nil, "%s in %s: %v", name, r, err)
 			for _, declared := range test.lacking {
 				if err := check(declared); !errors.As(err, new(*call.CapabilityError)) {
 					t.Errorf("%s in %s of a client with %+v: %v", name, r, declared, err)

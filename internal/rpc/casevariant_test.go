@@ -30,9 +30,8 @@ func TestCaseVariantFindsNamesThatDifferInCase(t *testing.T) {
 			if got, ok := rpc.CaseVariant(&m.Params, known...); got != tc.text || ok != (tc.text != "") {
 				t.Errorf("%s: got %q, %t, want %q", params, got, ok, tc.text)
 			}
-			if got, ok := rpc.CaseVariant(&m.Params); ok {
-				t.Errorf("%s: %q is a variant, though no name is known", params, got)
-			}
+			got, ok := rpc.CaseVariant(&m.Params)
+			must.CheckThat(t, !ok, "%s: %q is a variant, though no name is known", params, got)
 		}
 	}
 }
@@ -40,9 +39,8 @@ func TestCaseVariantFindsNamesThatDifferInCase(t *testing.T) {
 // A known name is not a variant of another known name.
 func TestCaseVariantIgnoresKnownNames(t *testing.T) {
 	m := must.Get(jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","method":"m","params":{"uri":1,"URI":2,"Uri":3}}`), jsonrpc.Limits{}))(t)
-	if got, _ := rpc.CaseVariant(&m.Params, "URI", "uri"); got != "Uri" {
-		t.Errorf("got %q, want Uri", got)
-	}
+	got, _ := rpc.CaseVariant(&m.Params, "URI", "uri")
+	must.CheckEqual(t, got, "Uri", "want Uri")
 }
 
 // Each request is checked.

@@ -87,9 +87,8 @@ func TestMethodIsServedOnlyInItsRevisions(t *testing.T) {
 		{"com.example/extra", mcp.V20260728, true},
 	} {
 		c := callOf(1, test.method, test.revision)
-		if _, err := e.Serve(t.Context(), c); (err == nil) != test.has {
-			t.Errorf("%s in %s: %v", test.method, test.revision, err)
-		}
+		_, err := e.Serve(t.Context(), c)
+		must.CheckThat(t, (err == nil) == test.has, "%s in %s: %v", test.method, test.revision, err)
 	}
 }
 
@@ -124,9 +123,8 @@ func TestMiddlewareSeesUnknownMethods(t *testing.T) {
 		}
 	})
 	c := callOf(1, "unknown/method", mcp.V20260728)
-	if _, err := e.Serve(t.Context(), c); seen != "unknown/method" || err == nil {
-		t.Errorf("the middleware saw %q, the error is %v", seen, err)
-	}
+	_, err := e.Serve(t.Context(), c)
+	must.CheckThat(t, seen == "unknown/method" && err != nil, "the middleware saw %q, the error is %v", seen, err)
 }
 
 // A panic ends only its call, and its value does not reach the peer.
@@ -196,10 +194,9 @@ func TestAFullStoreIsLoggedOnce(t *testing.T) {
 			return nil, fmt.Errorf("cannot write: %w", c.err)
 		})
 		reply, _ := engineReply(t.Context(), nil, e, newCall(1))
-		if n := strings.Count(l.String(), "the store is full"); n != c.want ||
-			!strings.Contains(string(reply), "try again later") {
-			t.Errorf("%v: %d lines, %s", c.err, n, reply)
-		}
+		n := strings.Count(l.String(), "the store is full")
+		must.CheckThat(t, n == c.want && strings.Contains(string(reply), "try again later"),
+			"%v: %d lines, %s", c.err, n, reply)
 	}
 }
 
@@ -217,9 +214,8 @@ func TestInvalidResultIsAnInternalError(t *testing.T) {
 			c := callOf(1, mcp.MethodCallTool, r)
 			reply, reported := engineReply(t.Context(), []byte("kept"), e, c)
 			want := `kept{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`
-			if string(reply) != want || reported == nil {
-				t.Errorf("%s in %s: got %s, want %s", name, r, reply, want)
-			}
+			must.CheckThat(t, string(reply) == want && reported != nil,
+				"%s in %s: got %s, want %s", name, r, reply, want)
 		}
 	}
 }
@@ -232,12 +228,9 @@ func TestInvalidStructuredContentDoesNotReachThePeer(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		c := callOf(1, mcp.MethodCallTool, r)
 		reply, reported := engineReply(t.Context(), nil, e, c)
-		if jsonrpc.Check(reply, jsonrpc.Limits{}) != nil || bytes.ContainsAny(reply, "\r\n") {
-			t.Errorf("%s: %q", r, reply)
-		}
-		if r.Modern() && reported == nil {
-			t.Errorf("%s: no error: %s", r, reply)
-		}
+		must.CheckThat(t, jsonrpc.Check(reply, jsonrpc.Limits{}) == nil && !bytes.ContainsAny(reply, "\r\n"),
+			"%s: %q", r, reply)
+		must.CheckThat(t, !r.Modern() || reported != nil, "%s: no error: %s", r, reply)
 	}
 }
 
@@ -256,9 +249,8 @@ func TestResultsHaveNoLineBreaks(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		c := callOf(1, mcp.MethodCallTool, r)
 		reply, reported := engineReply(t.Context(), nil, e, c)
-		if reported != nil || bytes.ContainsAny(reply, "\r\n") || jsonrpc.Check(reply, jsonrpc.Limits{}) != nil {
-			t.Errorf("%s: %q", r, reply)
-		}
+		must.CheckThat(t, reported == nil && !bytes.ContainsAny(reply, "\r\n") &&
+			jsonrpc.Check(reply, jsonrpc.Limits{}) == nil, "%s: %q", r, reply)
 	}
 }
 
@@ -294,10 +286,9 @@ func TestMiddlewareMustPassOnItsCallAndContext(t *testing.T) {
 			func(handler call.Handler) call.Handler {
 				return func(ctx context.Context, c *call.Call) (any, error) { return next(handler, ctx, c) }
 			})
-		if _, err := e.Serve(t.Context(), newCall(1)); err == nil ||
-			!strings.Contains(l.String(), "middleware must pass on") {
-			t.Errorf("%s: %v, logged %s", name, err, l)
-		}
+		_, err := e.Serve(t.Context(), newCall(1))
+		must.CheckThat(t, err != nil && strings.Contains(l.String(), "middleware must pass on"),
+			"%s: %v, logged %s", name, err, l)
 	}
 }
 
@@ -384,10 +375,8 @@ func TestCallIsResolvedAndAuthorizedOnce(t *testing.T) {
 				}
 				_, err := e.Serve(ctx, c)
 				var missing *auth.ScopeError
-				if errors.As(seen, &missing) != (tt.missing != "") || missing != nil &&
-					strings.Join(missing.Needed, " ") != tt.missing {
-					t.Errorf("the middleware sees %v", seen)
-				}
+				must.CheckThat(t, errors.As(seen, &missing) == (tt.missing != "") &&
+					(missing == nil || strings.Join(missing.Needed, " ") == tt.missing), "the middleware sees %v", seen)
 				if served := tt.missing == "" && !tt.unknown; (err == nil) != served || (len(f.served) == 1) != served {
 					t.Errorf("%q served the call: %v", f.served, err)
 				}

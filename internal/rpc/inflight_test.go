@@ -55,9 +55,8 @@ func TestIDsAreEqualInEverySpelling(t *testing.T) {
 			must.CheckIs(t, must.Err(inflight.Begin(t.Context(), other)), rpc.ErrDuplicateID, id, other)
 		}
 		other := ids[(i+1)%len(ids)]
-		if !inflight.Cancel(other, call.ErrCancelled) || ctx.Err() == nil {
-			t.Errorf("%s does not cancel %s", other, id)
-		}
+		must.CheckThat(t, inflight.Cancel(other, call.ErrCancelled) && ctx.Err() != nil,
+			"%s does not cancel %s", other, id)
 		inflight.End(other)
 		must.CheckEqual(t, inflight.Len(), 0, id)
 	}
@@ -115,10 +114,8 @@ func TestCancellationAndResponseRaceSafely(t *testing.T) {
 		wg.Go(func() { inflight.Cancel(c.ID(), call.ErrCancelled) })
 		wg.Go(func() { reply = appendReply(t.Context(), nil, &inflight, e, c) })
 		wg.Wait()
-		if len(reply) > 0 && (jsonrpc.Check(reply, jsonrpc.Limits{}) != nil ||
-			!strings.HasSuffix(string(reply), "}}")) {
-			t.Fatalf("incomplete response: %s", reply)
-		}
+		must.That(t, len(reply) == 0 || jsonrpc.Check(reply, jsonrpc.Limits{}) == nil &&
+			strings.HasSuffix(string(reply), "}}"), "incomplete response: %s", reply)
 		must.Equal(t, inflight.Len(), 0)
 	}
 }
@@ -194,16 +191,14 @@ func TestPeerCacheIsLimited(t *testing.T) {
 		capabilities := fmt.Appendf(nil, `{"experimental":{"n%d":{}}}`, i)
 		p := must.Get(peers.Decode(info, capabilities))(t)
 		must.Equal(t, p.Info.Name, fmt.Sprintf("n%d", i), p)
-		if infos, caps := peers.Cached(); infos > 128 || caps > 128 {
-			t.Fatalf("%d infos and %d capabilities are cached", infos, caps)
-		}
+		infos, caps := peers.Cached()
+		must.That(t, infos <= 128 && caps <= 128, "%d infos and %d capabilities are cached", infos, caps)
 	}
 	before, _ := peers.Cached()
 	long := fmt.Appendf(nil, `{"name":"%s","version":"1"}`, strings.Repeat("n", 5000))
 	must.Get(peers.Decode(long, []byte("{}")))(t)
-	if infos, _ := peers.Cached(); infos != before {
-		t.Error("an info of 5 kB is cached")
-	}
+	infos, _ := peers.Cached()
+	must.CheckEqual(t, infos, before, "an info of 5 kB is cached")
 }
 
 func TestPeerCacheDecodesEqualBytesOnce(t *testing.T) {
@@ -215,9 +210,8 @@ func TestPeerCacheDecodesEqualBytesOnce(t *testing.T) {
 	second := must.Get(peers.Decode(info, capabilities))(t)
 	must.CheckEqual(t, first, second, first.Info, second.Info)
 	unnamed, err := peers.Decode(nil, []byte("{}"))
-	if err != nil || unnamed.Info == nil || unnamed.Info.Name != "" {
-		t.Errorf("without info: %+v, %v", unnamed, err)
-	}
+	must.CheckThat(t, err == nil && unnamed.Info != nil && unnamed.Info.Name == "",
+		"without info: %+v, %v", unnamed, err)
 }
 
 func TestPeerCacheRejectsInvalidPeers(t *testing.T) {
@@ -229,9 +223,8 @@ func TestPeerCacheRejectsInvalidPeers(t *testing.T) {
 			t.Errorf("%s %s: %+v", test[0], test[1], p)
 		}
 	}
-	if infos, caps := peers.Cached(); infos > 1 || caps > 1 {
-		t.Errorf("%d infos and %d capabilities are cached", infos, caps)
-	}
+	infos, caps := peers.Cached()
+	must.CheckThat(t, infos <= 1 && caps <= 1, "%d infos and %d capabilities are cached", infos, caps)
 }
 
 func TestPeerCacheIsSafeForConcurrentUse(t *testing.T) {
@@ -289,9 +282,8 @@ func TestForwardedResultIsSentFromTheMemoryOfTheResponse(t *testing.T) {
 		f := received(t, result)
 		got := f.append([]byte("head"))
 		must.CheckEqual(t, strings.ReplaceAll(string(got), " ", ""), want, result, got)
-		if jsonscan.Offset(f.memory, got) < 0 || f.result.Source != nil {
-			t.Errorf("%s is copied, or its memory can still be used", result)
-		}
+		must.CheckThat(t, jsonscan.Offset(f.memory, got) >= 0 && f.result.Source == nil,
+			"%s is copied, or its memory can still be used", result)
 	}
 }
 

@@ -171,9 +171,8 @@ func TestUnreadableEntriesDoNotStopOthers(t *testing.T) {
 		kill(a)
 		time.Sleep(takeOverTime)
 		page, _, err := b.Store.List(t.Context(), ada, "", 10)
-		if err != nil || len(page) != 2 || page[0].Status != mcp.TaskFailed || page[1].Status != mcp.TaskFailed {
-			t.Errorf("%+v %v", page, err)
-		}
+		must.CheckThat(t, err == nil && len(page) == 2 && page[0].Status == mcp.TaskFailed &&
+			page[1].Status == mcp.TaskFailed, "%+v %v", page, err)
 		time.Sleep(time.Minute)
 		n := strings.Count(log.String(), "unreadable=5 without_tool=0")
 		must.CheckThat(t, n == 1 && strings.Contains(log.String(), "tasks=4"), "%d lines: %s", n, log.String())
@@ -205,10 +204,8 @@ func TestUnreadableTasksAreReadOnce(t *testing.T) {
 		b.Store.KV = kv
 		a.Start()
 		beginIdle(t, a, newTask("0"))
-		if _, err := f.memory.Put(t.Context(), key(ada, "0"), []byte("garbage"),
-			store.PutOptions{TTL: 24 * time.Hour}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(f.memory.Put(t.Context(), key(ada, "0"), []byte("garbage"),
+			store.PutOptions{TTL: 24 * time.Hour})))
 		f.expire(a, b)
 		time.Sleep(takeOverTime) // a renews its lease meanwhile
 		beginIdle(t, a, newTask("1"))

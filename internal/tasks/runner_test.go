@@ -57,9 +57,8 @@ func (f *fleet) replica(again func(*Run)) *Runner {
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if err := r.Close(ctx, time.Second); err != nil && !errors.Is(err, context.Canceled) {
-			f.t.Error(err)
-		}
+		err := r.Close(ctx, time.Second)
+		must.CheckThat(f.t, err == nil || errors.Is(err, context.Canceled), "%v", err)
 		must.Check(f.t, r.Lease.Close(context.Background()))
 	})
 	return r
@@ -254,20 +253,16 @@ func TestTasksAreLimited(t *testing.T) {
 		for i := range 10 {
 			runs = append(runs, begin(t, r, newTask(fmt.Sprint(i))))
 		}
-		if _, err := r.Begin(t.Context(), newTask("more"), nil); !errors.As(err, &overload) ||
-			overload.Limit != "running tasks" {
-			t.Errorf("%v", err)
-		}
+		_, err := r.Begin(t.Context(), newTask("more"), nil)
+		must.CheckThat(t, errors.As(err, &overload) && overload.Limit == "running tasks", "%v", err)
 		for _, run := range runs {
 			run.End(Outcome{Result: json.RawMessage(`{}`)})
 		}
 		for i := range 5 {
 			begin(t, r, newTask(fmt.Sprint("second", i))).End(Outcome{Result: json.RawMessage(`{}`)})
 		}
-		if _, err := r.Begin(t.Context(), newTask("more"), nil); !errors.As(err, &overload) ||
-			overload.Limit != "tasks of one principal" {
-			t.Errorf("%v", err)
-		}
+		_, err = r.Begin(t.Context(), newTask("more"), nil)
+		must.CheckThat(t, errors.As(err, &overload) && overload.Limit == "tasks of one principal", "%v", err)
 		time.Sleep(time.Hour)
 		begin(t, r, newTask("later")).End(Outcome{Result: json.RawMessage(`{}`)})
 	})
@@ -297,9 +292,8 @@ func TestAFullPlaceTakesThatOfTheOldestAbandonedRun(t *testing.T) {
 			}
 			more := begin(t, r, newTask("more"))
 			must.CheckIs(t, context.Cause(runs[1].Call.Context()), rpc.ErrDisplaced, name)
-			if runs[0].Call.Context().Err() != nil || runs[2].Call.Context().Err() != nil {
-				t.Errorf("%s: another run was displaced", name)
-			}
+			must.CheckThat(t, runs[0].Call.Context().Err() == nil && runs[2].Call.Context().Err() == nil,
+				"%s: another run was displaced", name)
 			synctest.Wait()
 			got := ""
 			if task, err := r.Store.Get(t.Context(), ada, "1"); err != nil {
@@ -310,9 +304,8 @@ func TestAFullPlaceTakesThatOfTheOldestAbandonedRun(t *testing.T) {
 			must.CheckEqual(t, got, c.want, name)
 			r.IsAttended = func(string) bool { return true }
 			overload := new(call.OverloadError)
-			if _, err := r.Begin(t.Context(), newTask("rejected"), nil); !errors.As(err, &overload) {
-				t.Errorf("%s: %v", name, err)
-			}
+			_, err := r.Begin(t.Context(), newTask("rejected"), nil)
+			must.CheckThat(t, errors.As(err, &overload), "%s: %v", name, err)
 			more.End(Outcome{Result: json.RawMessage(`{}`)})
 		})
 	}
@@ -380,10 +373,8 @@ func TestStoredTasksAreEncryptedAndBelongToTheirPrincipal(t *testing.T) {
 		synctest.Wait()
 		check := func(key string) {
 			item, err := f.memory.Get(t.Context(), ada.Key()+key)
-			if err != nil || strings.Contains(string(item.Value), "canary") ||
-				strings.Contains(string(item.Value), "status") {
-				t.Errorf("%s: %.100s %v", key, item.Value, err)
-			}
+			must.CheckThat(t, err == nil && !strings.Contains(string(item.Value), "canary") &&
+				!strings.Contains(string(item.Value), "status"), "%s: %.100s %v", key, item.Value, err)
 		}
 		check("task/1")
 		answer(t, r, "1", `{"canary":"answer"}`)
@@ -396,9 +387,8 @@ func TestStoredTasksAreEncryptedAndBelongToTheirPrincipal(t *testing.T) {
 			must.CheckIs(t, must.Err(r.Store.Get(t.Context(), other, "1")), ErrNotFound, other)
 			must.CheckIs(t, must.Err(r.Store.Update(t.Context(), other, "1", (*Task).Cancel)), ErrNotFound, other)
 		}
-		if _, err := (&Store{KV: f.memory, Bus: f.memory}).Get(t.Context(), ada, "1"); err == nil {
-			t.Error("a replica without keys reads the task")
-		}
+		_, err := (&Store{KV: f.memory, Bus: f.memory}).Get(t.Context(), ada, "1")
+		must.CheckThat(t, err != nil, "a replica without keys reads the task")
 	})
 }
 
@@ -418,9 +408,8 @@ func TestCloseWaitsForRunsThenEndsThem(t *testing.T) {
 		}
 		run.End(Outcome{Result: json.RawMessage(`{}`)})
 		must.CheckIs(t, <-closed, context.DeadlineExceeded)
-		if _, err := r.Begin(t.Context(), newTask("2"), nil); err == nil {
-			t.Error("a closed runner accepts a task")
-		}
+		_, err := r.Begin(t.Context(), newTask("2"), nil)
+		must.CheckThat(t, err != nil, "a closed runner accepts a task")
 	})
 }
 
@@ -485,9 +474,8 @@ func TestAKeyIsNotUsedAgainForAnotherQuestion(t *testing.T) {
 		}
 		first, second := asked("first"), asked("second")
 		key, _, _ := strings.Cut(second, " ")
-		if first != `k {"to":"first"}<nil>` || key == "k" || second != key+` {"to":"second"}<nil>` {
-			t.Errorf("%s, %s", first, second)
-		}
+		must.CheckThat(t, first == `k {"to":"first"}<nil>` && key != "k" && second == key+` {"to":"second"}<nil>`,
+			"%s, %s", first, second)
 		for _, message := range []string{"first", "second"} { // known
 			must.CheckEqual(t, asked(message), `{"to":"`+message+`"}<nil>`)
 		}

@@ -113,9 +113,8 @@ func TestTasksOutliveAllReplicas(t *testing.T) {
 			id := fmt.Sprint(i)
 			for _, r := range young {
 				task, err := r.Store.Get(t.Context(), ada, id)
-				if err != nil || describe(task) != `completed {"id":"`+id+`"}` || task.Runs != 2 || runs[id] != 2 {
-					t.Fatalf("task %s: %v %v, %d runs", id, task, err, runs[id])
-				}
+				must.That(t, err == nil && describe(task) == `completed {"id":"`+id+`"}` && task.Runs == 2 &&
+					runs[id] == 2, "task %s: %v %v, %d runs", id, task, err, runs[id])
 			}
 		}
 	})
@@ -141,9 +140,7 @@ func TestTaskWhoseEndIsUndoneEndsAgain(t *testing.T) {
 			must.CheckEqual(t, describe(get(t, r, "t")), "working ")
 			run.End(Outcome{Result: json.RawMessage(`"done"`)})
 			must.Get(f.memory.Put(t.Context(), name, before.Value, store.PutOptions{TTL: time.Hour}))(t)
-			if got := describe(get(t, other, "t")); got != "working " {
-				t.Errorf("at another replica: %s", got) // which cannot know
-			}
+			must.CheckEqual(t, describe(get(t, other, "t")), "working ", "at another replica") // which cannot know
 			get(t, r, "t")
 			synctest.Wait()
 			must.CheckEqual(t, describe(get(t, other, "t")), want)

@@ -43,9 +43,8 @@ func TestEndedTasksDoNotChange(t *testing.T) {
 			if err := change(task); err == nil {
 				t.Errorf("%s after %s has no error", name, end)
 			}
-			if after, _ := json.Marshal(task); string(after) != string(before) {
-				t.Errorf("%s after %s: %s, before %s", name, end, after, before)
-			}
+			after, _ := json.Marshal(task)
+			must.CheckThat(t, string(after) == string(before), "%s after %s: %s, before %s", name, end, after, before)
 		}
 	}
 }
@@ -101,16 +100,14 @@ func TestQuestionsOfATaskAreLimited(t *testing.T) {
 			err = task.Ask(strings.Repeat("k", n+1), rpc.InputRequest{Method: mcp.MethodElicit, Params: params})
 		}
 		encoded, _ := json.Marshal(task)
-		if !errors.Is(err, errTooManyQuestions) || len(encoded) > 2*maxQuestionBytes {
-			t.Errorf("questions of %d bytes: %d accepted, %d bytes, %v", size, n, len(encoded), err)
-		}
+		must.CheckThat(t, errors.Is(err, errTooManyQuestions) && len(encoded) <= 2*maxQuestionBytes,
+			"questions of %d bytes: %d accepted, %d bytes, %v", size, n, len(encoded), err)
 	}
 	task := &Task{Status: mcp.TaskWorking}
 	_ = task.Ask("k", rpc.InputRequest{Method: mcp.MethodElicit})
-	if err := task.Answer(map[string]json.RawMessage{"k": json.RawMessage(`{"a":"` +
-		strings.Repeat("x", maxQuestionBytes) + `"}`)}); err == nil {
-		t.Error("an answer of more than 1 MiB was accepted")
-	}
+	err := task.Answer(map[string]json.RawMessage{"k": json.RawMessage(`{"a":"` +
+		strings.Repeat("x", maxQuestionBytes) + `"}`)})
+	must.CheckThat(t, err != nil, "an answer of more than 1 MiB was accepted")
 }
 
 func TestStatusMessageIsCutAtACharacter(t *testing.T) {

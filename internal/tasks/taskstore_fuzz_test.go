@@ -136,9 +136,8 @@ func (m *taskModel) create(s *Store, owner principal.Principal, ttl time.Duratio
 		status: mcp.TaskWorking}
 	err := s.Create(m.t.Context(), &Task{ID: w.id, Status: mcp.TaskWorking, TTL: ttl.Milliseconds(),
 		Request: Request{Principal: owner, Method: mcp.MethodCallTool}})
-	if overload, ok := errors.AsType[*call.OverloadError](err); (have >= modelLimit) != ok || !ok && err != nil {
-		m.t.Fatalf("create with %d tasks: %v %v", have, overload, err)
-	}
+	overload, ok := errors.AsType[*call.OverloadError](err)
+	must.That(m.t, (have >= modelLimit) == ok && (ok || err == nil), "create with %d tasks: %v %v", have, overload, err)
 	if err == nil {
 		m.tasks = append(m.tasks, w)
 		time.Sleep(time.Millisecond) // tasks of one millisecond are listed by id

@@ -35,10 +35,8 @@ func TestCleanRemovesSentValuesAndKeepsTheRest(t *testing.T) {
 	must.CheckThat(t, (secrets.Set{}).Clean(text, "***") == text, "a text is changed without secrets")
 	err := set.CleanError(io.EOF)
 	must.CheckEqual(t, err, io.EOF)
-	if err = set.CleanError(errors.Join(io.EOF, errors.New("pin7"))); !errors.Is(err, io.EOF) ||
-		strings.Contains(err.Error(), "pin7") {
-		t.Error(err)
-	}
+	err = set.CleanError(errors.Join(io.EOF, errors.New("pin7")))
+	must.CheckThat(t, errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "pin7"), "%v", err)
 }
 
 // A long token and a long response take no time that matters.

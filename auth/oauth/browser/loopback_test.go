@@ -72,10 +72,9 @@ func TestLoopbackShowsTheOutcome(t *testing.T) {
 			b := newUserAgent(t)
 			b.get(start, "")
 			status, body, _ := b.get(redirect+query, "")
-			if status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "access_denied") ||
-				strings.Contains(body, "says no") {
-				t.Errorf("%s: status %d, page %s", query, status, body)
-			}
+			must.CheckThat(t, status == http.StatusOK && strings.Contains(body, want) &&
+				!strings.Contains(body, "access_denied") && !strings.Contains(body, "says no"),
+				"%s: status %d, page %s", query, status, body)
 			return nil
 		}
 		flow := begin(t, l, "")
@@ -102,17 +101,15 @@ func TestLoopbackAcceptsOneRedirect(t *testing.T) {
 			"another state": "?code=x&state=other", "no state": "?code=x",
 			"two states": "?code=x&state=other&state=the-state", "another path": "x?code=x&state=the-state",
 		} {
-			if status, _, _ := b.get(redirect+bad, ""); status < 400 {
-				t.Errorf("%s: status %d", name, status)
-			}
+			status, _, _ := b.get(redirect+bad, "")
+			must.CheckThat(t, status >= 400, "%s: status %d", name, status)
 		}
 		if status, _, _ := b.get(redirect+"?code=x&state=the-state", "evil.example"); status != http.StatusNotFound {
 			t.Errorf("redirect with another Host: status %d", status)
 		}
 		status, body, _ := b.get(redirect+"?code=right&state=the-state&x=<script>", "")
-		if status != http.StatusOK || strings.Contains(body, "script") || strings.Contains(body, "right") {
-			t.Errorf("status %d, page %s", status, body)
-		}
+		must.CheckThat(t, status == http.StatusOK && !strings.Contains(body, "script") &&
+			!strings.Contains(body, "right"), "status %d, page %s", status, body)
 		if status, _, _ := b.get(redirect+"?code=again&state=the-state", ""); status != http.StatusBadRequest {
 			t.Errorf("second redirect: status %d", status)
 		}
@@ -139,34 +136,29 @@ func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
 	l.Open = func(_ context.Context, start string) error {
 		stolen := redirect + "?code=stolen&state=the-state"
 		user, later, other := newUserAgent(t), newUserAgent(t), newUserAgent(t)
-		if status, _, _ := user.get(stolen, ""); status != http.StatusBadRequest {
-			t.Errorf("before the start page: status %d", status)
-		}
+		status, _, _ := user.get(stolen, "")
+		must.CheckThat(t, status == http.StatusBadRequest, "before the start page: status %d", status)
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, start, nil)
 		request.Header.Set("Sec-Purpose", "prefetch")
-		if resp, err := http.DefaultTransport.RoundTrip(request); err != nil ||
-			resp.StatusCode != http.StatusNotFound || resp.Body.Close() != nil {
-			t.Errorf("a prefetch: %v, %v", resp, err)
-		}
+		resp, err := http.DefaultTransport.RoundTrip(request)
+		must.CheckThat(t, err == nil && resp.StatusCode == http.StatusNotFound && resp.Body.Close() == nil,
+			"a prefetch: %v, %v", resp, err)
 		for range 2 {
-			if status, _, location := user.get(start, ""); status != http.StatusSeeOther ||
-				location != authorizationPage {
-				t.Errorf("the start page: status %d, location %s", status, location)
-			}
+			status, _, location := user.get(start, "")
+			must.CheckThat(t, status == http.StatusSeeOther && location == authorizationPage,
+				"the start page: status %d, location %s", status, location)
 		}
-		if status, body, location := later.get(start, ""); status != http.StatusForbidden || location != "" ||
-			!strings.Contains(body, "first browser") {
-			t.Errorf("the start page in another browser: status %d, location %s, %s", status, location, body)
-		}
+		status, body, location := later.get(start, "")
+		must.CheckThat(t, status == http.StatusForbidden && location == "" && strings.Contains(body, "first browser"),
+			"the start page in another browser: status %d, location %s, %s", status, location, body)
 		for name, b := range map[string]*userAgent{"without the start page": other,
 			"with the start page after another": later} {
 			status, body, _ := b.get(stolen, "")
 			must.CheckEqual(t, status, http.StatusBadRequest, name)
 			must.CheckContains(t, body, "not started in this browser", name)
 		}
-		if status, _, _ := user.get(redirect+"?code=mine&state=the-state", ""); status != http.StatusOK {
-			t.Errorf("the user's browser: status %d", status)
-		}
+		status, _, _ = user.get(redirect+"?code=mine&state=the-state", "")
+		must.CheckThat(t, status == http.StatusOK, "the user's browser: status %d", status)
 		return nil
 	}
 	f := begin(t, l, "")
@@ -229,9 +221,8 @@ func TestLoopbackTimesOut(t *testing.T) {
 	l := &browser.Loopback{Open: browser.ShowURL(&shown), Timeout: time.Millisecond}
 	f := begin(t, l, "")
 	must.Is(t, must.Err(f.Authorize(t.Context(), "https://as.example/?state=x")), oauth.ErrInteraction)
-	if !strings.Contains(shown.String(), "http://127.0.0.1:") || strings.Contains(shown.String(), "state") {
-		t.Fatal(shown.String())
-	}
+	must.That(t, strings.Contains(shown.String(), "http://127.0.0.1:") && !strings.Contains(shown.String(), "state"),
+		"%v", shown.String())
 }
 
 // A client that is registered by hand has a redirect URI with an exact host, port and path.
@@ -253,19 +244,16 @@ func TestLoopbackListensAtTheRegisteredRedirectURI(t *testing.T) {
 			return errors.New("no browser")
 		}}
 		flow := begin(t, l, test.registered)
-		if _, err := flow.Authorize(t.Context(), authorizationPage); err == nil {
-			t.Fatal("no error")
-		}
+		_, err := flow.Authorize(t.Context(), authorizationPage)
+		must.That(t, err != nil, "no error")
 		got, _ := url.Parse(flow.RedirectURI())
 		must.CheckEqual(t, got.String(), strings.ReplaceAll(test.want, "*", got.Port()), test, got)
-		if !strings.HasPrefix(start, "http://"+got.Host+"/") {
-			t.Errorf("the cookies of %s do not reach %s", start, got)
-		}
+		must.CheckThat(t, strings.HasPrefix(start, "http://"+got.Host+"/"),
+			"the cookies of %s do not reach %s", start, got)
 		b := newUserAgent(t)
 		b.get(start, "")
-		if status, _, _ := b.get(flow.RedirectURI()+"?code=right&state=the-state", ""); status != http.StatusOK {
-			t.Errorf("%s: status %d", got, status)
-		}
+		status, _, _ := b.get(flow.RedirectURI()+"?code=right&state=the-state", "")
+		must.CheckThat(t, status == http.StatusOK, "%s: status %d", got, status)
 		flow.Close()
 	}
 }

@@ -63,16 +63,12 @@ func TestOpenRunsTheCommandOfTheSystem(t *testing.T) {
 	opening, end := context.WithCancel(t.Context())
 	must.Do(t, browser.Open(opening, "http://127.0.0.1:7777/login/s3cret?a=b&c=d"))
 	words := strings.Fields(read())
-	if len(words) != 2 || words[0] != "1" || !strings.HasPrefix(words[1], "file:///") ||
-		strings.Contains(words[1], "s3cret") {
-		t.Fatalf("the command got %q", words)
-	}
+	must.That(t, len(words) == 2 && words[0] == "1" && strings.HasPrefix(words[1], "file:///") &&
+		!strings.Contains(words[1], "s3cret"), "the command got %q", words)
 	file := must.Get(url.Parse(words[1]))(t)
 	page, err := os.ReadFile(file.Path)
-	if err != nil || !strings.Contains(string(page),
-		`content="0; url=http://127.0.0.1:7777/login/s3cret?a=b&amp;c=d"`) {
-		t.Errorf("the page is %s, %v", page, err)
-	}
+	must.CheckThat(t, err == nil && strings.Contains(string(page),
+		`content="0; url=http://127.0.0.1:7777/login/s3cret?a=b&amp;c=d"`), "the page is %s, %v", page, err)
 	for path, want := range map[string]os.FileMode{file.Path: 0o600, filepath.Dir(file.Path): 0o700 | os.ModeDir} {
 		must.CheckEqual(t, must.Get(os.Stat(path))(t).Mode(), want, path)
 	}
@@ -132,10 +128,9 @@ func FuzzOpenURL(f *testing.F) {
 				(loopback || strings.EqualFold(host, "localhost"))
 			must.That(t, secure && host != "" && opened.User == nil, "%q on %s opens %q", raw, system, address)
 			given, err := url.Parse(raw)
-			if err != nil || !strings.EqualFold(given.Host, opened.Host) || given.Path != opened.Path ||
-				given.Query().Encode() != opened.Query().Encode() || given.Fragment != opened.Fragment {
-				t.Fatalf("%q on %s opens another page: %q", raw, system, address)
-			}
+			must.That(t, err == nil && strings.EqualFold(given.Host, opened.Host) && given.Path == opened.Path &&
+				given.Query().Encode() == opened.Query().Encode() && given.Fragment == opened.Fragment,
+				"%q on %s opens another page: %q", raw, system, address)
 		}
 	})
 }

@@ -196,11 +196,10 @@ func (b *brokerBrowser) do(method, address string, change func(*http.Request)) (
 	resp := must.Get(c.Do(r))(b.t)
 	defer resp.Body.Close()
 	raw := must.Get(io.ReadAll(resp.Body))(b.t)
-	if h := resp.Header; strings.HasPrefix(address, b.front.URL) &&
-		(h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "no-referrer" ||
-			!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'")) {
-		b.t.Errorf("headers of %s: %v", address, h)
-	}
+	h := resp.Header
+	must.CheckThat(b.t, !strings.HasPrefix(address, b.front.URL) || h.Get("Cache-Control") == "no-store" &&
+		h.Get("Referrer-Policy") == "no-referrer" &&
+		strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors 'none'"), "headers of %s: %v", address, h)
 	return resp.StatusCode, string(raw), resp.Header.Get("Location")
 }
 
@@ -223,9 +222,8 @@ func (b *brokerBrowser) signIn(start string) (body string) {
 func (b *brokerBrowser) consent(start string) (redirect string) {
 	b.t.Helper()
 	status, body, page := b.do(http.MethodPost, start, nil)
-	if status != http.StatusSeeOther || !strings.HasPrefix(page, b.w.AS.URL+"/authorize?") {
-		b.t.Fatalf("after the consent: %d %s %q", status, body, page)
-	}
+	must.That(b.t, status == http.StatusSeeOther && strings.HasPrefix(page, b.w.AS.URL+"/authorize?"),
+		"after the consent: %d %s %q", status, body, page)
 	_, _, redirect = b.do(http.MethodGet, page, nil)
 	return redirect
 }
@@ -233,10 +231,9 @@ func (b *brokerBrowser) consent(start string) (redirect string) {
 func (b *brokerBrowser) logIn(start string) {
 	b.t.Helper()
 	b.signIn(start)
-	if status, body, _ := b.do(http.MethodGet, b.consent(start), nil); status != http.StatusOK ||
-		!strings.Contains(body, "Login complete") {
-		b.t.Fatalf("at the end of the login: %d %s", status, body)
-	}
+	status, body, _ := b.do(http.MethodGet, b.consent(start), nil)
+	must.That(b.t, status == http.StatusOK && strings.Contains(body, "Login complete"),
+		"at the end of the login: %d %s", status, body)
 }
 
 // Rules P1, P2, P5: a user signs in, sees the server and the own name, consents, and logs in. Until then nothing is
@@ -270,10 +267,9 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 	must.CheckEqual(t, b.w.Count("as POST /register"), 1)
 	must.CheckEqual(t, fmt.Sprint(b.reports), "[ada one false ada one false ada one true]", b.reports)
 	for _, q := range b.w.Queries {
-		if q.Get("redirect_uri") != b.front.URL+"/login/callback/one" || q.Get("resource") != b.w.URL() ||
-			q.Get("code_challenge_method") != "S256" {
-			t.Errorf("O1, O2, O9: authorization request %v", q)
-		}
+		must.CheckThat(t, q.Get("redirect_uri") == b.front.URL+"/login/callback/one" &&
+			q.Get("resource") == b.w.URL() && q.Get("code_challenge_method") == "S256",
+			"O1, O2, O9: authorization request %v", q)
 	}
 }
 
@@ -378,10 +374,8 @@ func TestBrokerChecksTheIssuerOfTheRedirect(t *testing.T) {
 		ada := b.browser("ada")
 		ada.signIn(start)
 		status, body, _ := ada.do(http.MethodGet, ada.consent(start), nil)
-		if status != http.StatusBadGateway || !strings.Contains(body, "Login failed") ||
-			strings.Contains(body, "access_denied") {
-			t.Errorf("%s: %d %s", name, status, body)
-		}
+		must.CheckThat(t, status == http.StatusBadGateway && strings.Contains(body, "Login failed") &&
+			!strings.Contains(body, "access_denied"), "%s: %d %s", name, status, body)
 		if n := b.w.Count("as POST /token"); n > 0 || fmt.Sprint(b.reports) != "[ada one false]" {
 			t.Errorf("%s: %d token requests, reports %v", name, n, b.reports)
 		}
@@ -424,10 +418,8 @@ func TestBrokerRequiresConsent(t *testing.T) {
 		"unknown parameter": {ada, "GET", "/login/start/one?next=https://evil.example", nil, 200, "<b>ada</b>", ""},
 	} {
 		status, body, location := tc.browser.do(tc.method, b.front.URL+tc.path, tc.change)
-		if status != tc.status || !strings.Contains(strings.ToLower(body), strings.ToLower(tc.body)) ||
-			location != tc.location || strings.Contains(body, "evil") {
-			t.Errorf("%s: %d %q %s", name, status, location, body)
-		}
+		must.CheckThat(t, status == tc.status && strings.Contains(strings.ToLower(body), strings.ToLower(tc.body)) &&
+			location == tc.location && !strings.Contains(body, "evil"), "%s: %d %q %s", name, status, location, body)
 	}
 	must.CheckThat(t, len(b.w.Queries) == 0, "authorization requests %v", b.w.Queries)
 }
@@ -449,16 +441,14 @@ func TestBrokerAcceptsItsOwnCookiesOnly(t *testing.T) {
 			value = signIn
 		}
 		thief.jar.SetCookies(u, []*http.Cookie{{Name: "user", Value: value, Path: "/"}})
-		if status, body, location := thief.do(http.MethodGet, start, nil); status != http.StatusSeeOther ||
-			!strings.HasPrefix(location, b.issuer.URL()) {
-			t.Errorf("%s: %d %q %s", name, status, location, body)
-		}
+		status, body, location := thief.do(http.MethodGet, start, nil)
+		must.CheckThat(t, status == http.StatusSeeOther && strings.HasPrefix(location, b.issuer.URL()),
+			"%s: %d %q %s", name, status, location, body)
 	}
 	// A redirect of an issuer is not accepted in another browser than the one that was sent there.
 	redirect := must.Get((&logintest.Browser{User: "bob"}).Authorize(t.Context(), page))(t)
-	if status, body, _ := b.browser("ada").do(http.MethodGet, redirect, nil); status != http.StatusBadRequest {
-		t.Errorf("sign-in of another browser: %d %s", status, body)
-	}
+	status, body, _ := b.browser("ada").do(http.MethodGet, redirect, nil)
+	must.CheckEqual(t, status, http.StatusBadRequest, "sign-in of another browser", body)
 }
 
 // Users see the logins that are kept for them, and end them. The pages reach two replicas in turn.
@@ -475,32 +465,25 @@ func TestUsersEndTheirLogins(t *testing.T) {
 		must.Do(t, b.call(0, name, "one"))
 	}
 	_, body, _ := ada.do(http.MethodGet, index, nil)
-	if !strings.Contains(body, `<form method="post" action="`+end+`"><b>one</b>`) || strings.Contains(body, "two") ||
-		strings.Contains(body, "bob") {
-		t.Errorf("after the login: %s", body)
-	}
+	must.CheckThat(t, strings.Contains(body, `<form method="post" action="`+end+`"><b>one</b>`) &&
+		!strings.Contains(body, "two") && !strings.Contains(body, "bob"), "after the login: %s", body)
 	for name, change := range map[string]func(*http.Request){
 		"cross-site form": func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
 		"same-site form":  func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") },
 	} {
-		if status, _, _ := ada.do(http.MethodPost, end, change); status != http.StatusBadRequest {
-			t.Errorf("%s: status %d", name, status)
-		}
+		status, _, _ := ada.do(http.MethodPost, end, change)
+		must.CheckThat(t, status == http.StatusBadRequest, "%s: status %d", name, status)
 	}
-	if status, _, _ := ada.do(http.MethodGet, end, nil); status != http.StatusMethodNotAllowed {
-		t.Errorf("a link ends a login: status %d", status)
-	}
+	status, _, _ := ada.do(http.MethodGet, end, nil)
+	must.CheckThat(t, status == http.StatusMethodNotAllowed, "a link ends a login: status %d", status)
 	// no user
-	if status, _, location := b.browser("ada").do(http.MethodPost, end, nil); status != http.StatusSeeOther ||
-		location != index {
-		t.Errorf("a browser without a user: %d %s", status, location)
-	}
+	status, _, location := b.browser("ada").do(http.MethodPost, end, nil)
+	must.CheckThat(t, status == http.StatusSeeOther && location == index,
+		"a browser without a user: %d %s", status, location)
 	must.Check(t, b.call(0, "ada", "one"))
 	for range 2 { // at both replicas
-		if status, _, location := ada.do(http.MethodPost, end, nil); status != http.StatusSeeOther ||
-			location != index {
-			t.Errorf("status %d %s", status, location)
-		}
+		status, _, location := ada.do(http.MethodPost, end, nil)
+		must.CheckThat(t, status == http.StatusSeeOther && location == index, "status %d %s", status, location)
 	}
 	if _, body, _ := ada.do(http.MethodGet, index, nil); !strings.Contains(body, "keeps no logins") {
 		t.Errorf("after the end: %s", body)

@@ -60,9 +60,8 @@ func TestRevokedLoginsMustBeGivenAgain(t *testing.T) {
 	clear(b.w.Refresh)
 	b.w.Mu.Unlock()
 	for replica := range b.all {
-		if _, done := b.required(b.call(replica, "ada", "one")); done {
-			t.Error("the login is done")
-		}
+		_, done := b.required(b.call(replica, "ada", "one"))
+		must.CheckThat(t, !done, "the login is done")
 	}
 	start, _ := b.required(b.call(0, "ada", "one"))
 	ada.logIn(start)
@@ -109,10 +108,8 @@ func TestPendingLoginsAreBounded(t *testing.T) {
 	for range 16 {
 		ada.consent(start)
 	}
-	if status, body, _ := ada.do(http.MethodPost, start, nil); status != http.StatusBadGateway ||
-		!strings.Contains(body, "Login failed") {
-		t.Errorf("%d %s", status, body)
-	}
+	status, body, _ := ada.do(http.MethodPost, start, nil)
+	must.CheckThat(t, status == http.StatusBadGateway && strings.Contains(body, "Login failed"), "%d %s", status, body)
 	bob := b.browser("bob")
 	bob.logIn(start)
 	must.CheckContains(t, b.w.Log.String(), "has 16 logins already")
@@ -149,10 +146,9 @@ func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 		ada := b.browser("ada")
 		_, _, page := ada.do(http.MethodGet, start, nil)
 		redirect := must.Get((&logintest.Browser{User: "ada"}).Authorize(t.Context(), page))(t)
-		if q, _ := url.Parse(page); q.Query().Get("resource") != b.front.URL+"/mcp" ||
-			q.Query().Get("redirect_uri") != b.front.URL+"/login/callback" {
-			t.Errorf("authorization request %s", page)
-		}
+		q, _ := url.Parse(page)
+		must.CheckThat(t, q.Query().Get("resource") == b.front.URL+"/mcp" &&
+			q.Query().Get("redirect_uri") == b.front.URL+"/login/callback", "authorization request %s", page)
 		status, body, location := ada.do(http.MethodGet, redirect, nil)
 		must.CheckEqual(t, status == http.StatusSeeOther && location == start,
 			name == "" || name == "an audience of the resource", name, status, location, body)
@@ -199,9 +195,8 @@ func TestBrokerSettingsAreChecked(t *testing.T) {
 		b := valid()
 		change(b)
 		must.CheckFails(t, b.Check(), want)
-		if _, authErr := b.Authorizer("one")(principal.Local); authErr == nil {
-			t.Errorf("%q: an authorizer for a Broker that is not valid", want)
-		}
+		_, authErr := b.Authorizer("one")(principal.Local)
+		must.CheckThat(t, authErr != nil, "%q: an authorizer for a Broker that is not valid", want)
 	}
 	for _, who := range []principal.Principal{principal.Anonymous, principal.Local} {
 		must.CheckIs(t, must.Err(valid().Authorizer("one")(who)), callers.ErrNoCaller, who)
@@ -240,10 +235,8 @@ func TestLockOfATokenExcludesReplicas(t *testing.T) {
 
 		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := kv.Put(t.Context(), callers.LockKey(a, "token"), []byte("ended"),
-			store.PutOptions{TTL: 15 * time.Second, IfAbsent: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(kv.Put(t.Context(), callers.LockKey(a, "token"), []byte("ended"),
+			store.PutOptions{TTL: 15 * time.Second, IfAbsent: true})))
 		begin := time.Now()
 		unlock, err = b.Lock(waiting, "token")
 		took := time.Since(begin)
@@ -296,9 +289,8 @@ func TestLoginsCanBeBoundToAKey(t *testing.T) {
 	ada.signIn(start)
 	_, _, page := ada.do(http.MethodPost, start, nil)
 	redirect := must.Get((&logintest.Browser{}).Authorize(t.Context(), page))(t)
-	if status, body, _ := ada.do(http.MethodGet, redirect, nil); status != http.StatusOK {
-		t.Fatal(body)
-	}
+	status, body, _ := ada.do(http.MethodGet, redirect, nil)
+	must.Equal(t, status, http.StatusOK, body)
 	for replica := range b.all {
 		must.Check(t, b.call(replica, "ada", "one"), replica)
 	}

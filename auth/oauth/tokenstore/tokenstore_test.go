@@ -162,9 +162,8 @@ func TestContextEndsTheWaitForALock(t *testing.T) {
 			cancel(cause)
 			must.Is(t, must.Err(store.Lock(ctx, "a")), cause)
 			unlock()
-			if unlock, err = store.Lock(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			unlock, err = store.Lock(t.Context(), "a")
+			must.Do(t, err)
 			unlock()
 		})
 	}

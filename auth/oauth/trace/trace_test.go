@@ -70,8 +70,6 @@ func TestTraceHasTheErrorOfAStep(t *testing.T) {
 	err := c.Login(t.Context(), w.URL())
 	must.That(t, err != nil, "no error")
 	last := (*steps)[len(*steps)-1]
-	if !strings.HasPrefix(last, "authorization server metadata: ") || !strings.Contains(last, "-> 0") ||
-		strings.HasSuffix(last, "<nil>") {
-		t.Error(last)
-	}
+	must.CheckThat(t, strings.HasPrefix(last, "authorization server metadata: ") && strings.Contains(last, "-> 0") &&
+		!strings.HasSuffix(last, "<nil>"), "%v", last)
 }

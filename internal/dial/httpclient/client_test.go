@@ -270,9 +270,8 @@ func TestInvalidResponsesAreTypedErrors(t *testing.T) {
 				t.Errorf("%s, %s: %s, %v", name, era, got, err)
 			}
 			// Rule J10: the error must not look like one that the server reported.
-			if errors.As(err, &reported) {
-				t.Errorf("%s, %s: %v looks like an error reported by the server", name, era, err)
-			}
+			must.CheckThat(t, !errors.As(err, &reported),
+				"%s, %s: %v looks like an error reported by the server", name, era, err)
 		}
 	}
 }
@@ -397,18 +396,16 @@ func TestNotFoundWithoutASessionIsAStatusError(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(http.StatusNotFound) })
 	_, err := list(t.Context(), newModern(t, p.options(t)))
 	var status *call.StatusError
-	if !errors.As(err, &status) || status.Status != http.StatusNotFound || errors.Is(err, ErrSessionGone) {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, errors.As(err, &status) && status.Status == http.StatusNotFound &&
+		!errors.Is(err, ErrSessionGone), "%v", err)
 }
 
 // Rule U3.
 func TestSessionIDThatCouldForgeHeadersIsRejected(t *testing.T) {
 	for _, id := range []string{"with space", "a\ttab", "ü", strings.Repeat("x", 1025)} {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
-			if r.Method == http.MethodDelete || methodOf(body) != mcp.MethodInitialize {
-				t.Errorf("%q was used: %s %s", id, r.Method, body)
-			}
+			must.CheckThat(t, r.Method != http.MethodDelete && methodOf(body) == mcp.MethodInitialize,
+				"%q was used: %s %s", id, r.Method, body)
 			w.Header()["Mcp-Session-Id"] = []string{id}
 			writeJSON(w,
 				fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},`+
@@ -427,10 +424,9 @@ func TestRequestWithoutAConnectionWasNotSent(t *testing.T) {
 	for _, want := range []error{call.ErrNotSent, call.ErrConnectionLost, syscall.ECONNREFUSED} {
 		must.CheckIs(t, err, want)
 	}
-	if got := err.Error(); !strings.HasPrefix(got, "request not sent: ") || strings.Contains(got, "connection lost") ||
-		!strings.Contains(got, "connection refused") {
-		t.Error(got)
-	}
+	got := err.Error()
+	must.CheckThat(t, strings.HasPrefix(got, "request not sent: ") && !strings.Contains(got, "connection lost") &&
+		strings.Contains(got, "connection refused"), "%v", got)
 	dial := new(net.OpError)
 	must.CheckThat(t, errors.As(err, &dial), "%v has no *net.OpError", err)
 }
@@ -469,9 +465,8 @@ func TestMessagesOfABatchKeepTheirMemoryWhenTheResponseIsForwarded(t *testing.T)
 	must.Do(t, err)
 	forwarded.AppendForwarded(bytes.Repeat([]byte("h"), 200),
 		&mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: raw}}, nil)
-	if len(k.kept) != 1 || string(k.kept[0]) != params {
-		t.Errorf("the parameters of the notification are %q, want %s", k.kept, params)
-	}
+	must.CheckThat(t, len(k.kept) == 1 && string(k.kept[0]) == params,
+		"the parameters of the notification are %q, want %s", k.kept, params)
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

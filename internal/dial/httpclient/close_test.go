@@ -52,9 +52,8 @@ func TestBodyWithoutEndDoesNotBlockTheClient(t *testing.T) {
 		took("the handshake", 50*time.Millisecond)
 		must.Check(t, must.Err(list(t.Context(), c)))
 		took("a call", 50*time.Millisecond)
-		if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodPing}); err == nil {
-			t.Error("no error")
-		}
+		_, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodPing})
+		must.CheckThat(t, err != nil, "no error")
 		took("an error", errorBodyTimeout)
 		c.Close()
 		took("Close", 50*time.Millisecond)
@@ -226,9 +225,8 @@ func TestPairRejectsEndpointsOfOtherOrigins(t *testing.T) {
 		"http://server\t.other/messages": "",
 	} {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
-			if !strings.EqualFold(r.Host, "server") || r.Header.Get("Authorization") != "Bearer t" {
-				t.Errorf("%s: %s asked with %v", endpoint, r.Host, r.Header)
-			}
+			must.CheckThat(t, strings.EqualFold(r.Host, "server") && r.Header.Get("Authorization") == "Bearer t",
+				"%s: %s asked with %v", endpoint, r.Host, r.Header)
 			if r.Method == http.MethodGet {
 				writeEvents(w, "event: endpoint\ndata: "+endpoint+"\n\n")
 				<-r.Context().Done()
@@ -325,10 +323,9 @@ func TestDialPairEndsWithItsContext(t *testing.T) {
 		ctx, cancel := contextWithTimeout(t, 10*time.Second)
 		defer cancel()
 		begun := time.Now()
-		if _, err := DialPair(ctx, 0, p.options(t), ignoring{}); !errors.Is(err, errGaveUp) ||
-			time.Since(begun) != 10*time.Second {
-			t.Errorf("%v after %v", err, time.Since(begun))
-		}
+		_, err := DialPair(ctx, 0, p.options(t), ignoring{})
+		must.CheckThat(t, errors.Is(err, errGaveUp) && time.Since(begun) == 10*time.Second,
+			"%v after %v", err, time.Since(begun))
 	})
 }
 
@@ -355,9 +352,8 @@ func TestBrokenPairIsErrConnectionLost(t *testing.T) {
 	must.CheckIs(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}")}), call.ErrNotSent)
 
 	o.URL += "?cut=1"
-	if c, err = DialPair(t.Context(), 0, o, to); err != nil {
-		t.Fatal(err)
-	}
+	c, err = DialPair(t.Context(), 0, o, to)
+	must.Do(t, err)
 	must.CheckIs(t, <-to.why, call.ErrConnectionLost)
 	c.Close()
 }
@@ -450,9 +446,8 @@ func TestEndpointMustHaveTheOriginOfTheStream(t *testing.T) {
 		"https://exa mple.com/":                  "",
 	} {
 		got, err := resolveEndpoint(stream, endpoint)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("%q leads to %q, %v, want %q", endpoint, got, err, want)
-		}
+		must.CheckThat(t, got == want && (err == nil) == (want != ""),
+			"%q leads to %q, %v, want %q", endpoint, got, err, want)
 	}
 }
 

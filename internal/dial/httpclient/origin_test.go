@@ -249,9 +249,8 @@ func TestFailedAuthorizationIsErrUnauthorized(t *testing.T) {
 	declined := errors.New("declined")
 	_, err := authorizing(s.URL, &passport{err: declined}).Get(s.URL)
 	err = sendError(t.Context(), err)
-	if !errors.Is(err, call.ErrUnauthorized) || !errors.Is(err, declined) || errors.Is(err, call.ErrConnectionLost) {
-		t.Fatal(err)
-	}
+	must.That(t, errors.Is(err, call.ErrUnauthorized) && errors.Is(err, declined) &&
+		!errors.Is(err, call.ErrConnectionLost), "%v", err)
 }
 
 // distant is a connection over a network: the client learns later that the server has closed it, and its system accepts
@@ -337,9 +336,8 @@ func TestIdleConnectionsAreClosedBeforeTheServerClosesThem(t *testing.T) {
 					must.Do(t, post(t, tr))
 					began := time.Now()
 					<-closed
-					if got := time.Since(began); got != want && (i > 0 || got != 0) {
-						t.Errorf("closed after %v, want %v", got, want)
-					}
+					got := time.Since(began)
+					must.CheckThat(t, got == want || i <= 0 && got == 0, "closed after %v, want %v", got, want)
 				}
 			})
 		})
@@ -381,14 +379,12 @@ func TestRequestsWithIdempotencyKeysAreNotRepeated(t *testing.T) {
 			o.Header = http.Header{name: {"a"}}
 			c := newModern(t, o)
 			must.Get(c.call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}))(t)
-			if _, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool}); err == nil {
-				t.Error("a lost call has a result")
-			}
+			_, err := c.call(t.Context(), &outbound.Request{Method: mcp.MethodCallTool})
+			must.CheckThat(t, err != nil, "a lost call has a result")
 			all := p.asked()
 			must.CheckEqual(t, len(all), 2, "the server has received", all)
-			if r, _ := p.request(1); r.Header.Get(name) != "a" {
-				t.Errorf("headers %v", r.Header)
-			}
+			r, _ := p.request(1)
+			must.CheckThat(t, r.Header.Get(name) == "a", "headers %v", r.Header)
 		})
 	}
 }

@@ -421,14 +421,12 @@ func TestReconnectWaitsForTheRetryDelay(t *testing.T) {
 				}
 			}
 			begin := time.Now()
-			if !r.broke(t.Context(), events) || time.Since(begin) != tc.want {
-				t.Errorf("%q: reconnected after %v, want %v", tc.stream, time.Since(begin), tc.want)
-			}
+			must.CheckThat(t, r.broke(t.Context(), events) && time.Since(begin) == tc.want,
+				"%q: reconnected after %v, want %v", tc.stream, time.Since(begin), tc.want)
 			// A failed connection does not change the delay.
 			begin = time.Now()
-			if !r.broke(t.Context(), nil) || time.Since(begin) != tc.want {
-				t.Errorf("%q: tried again after %v, want %v", tc.stream, time.Since(begin), tc.want)
-			}
+			must.CheckThat(t, r.broke(t.Context(), nil) && time.Since(begin) == tc.want,
+				"%q: tried again after %v, want %v", tc.stream, time.Since(begin), tc.want)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			must.CheckThat(t, !r.broke(ctx, nil), "%q: reconnected after the context ended", tc.stream)
@@ -464,10 +462,8 @@ func TestHandshakeEndsAfterTheReceiverKnowsOfTheStandaloneStream(t *testing.T) {
 		era.Wire = c
 		defer era.Close()
 		defer c.Close()
-		if _, err := era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
-			mcp.ClientCapabilities{}, &outbound.Request{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(era.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
+			mcp.ClientCapabilities{}, &outbound.Request{})))
 		must.CheckEqual(t, observer.opened.Load(), 1)
 	})
 }

@@ -107,18 +107,15 @@ func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 	} {
 		c, _ := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) { return tc.raw, tc.fail })
 		_, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
-		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.CheckThat(t, err != nil && (tc.want == nil || errors.Is(err, tc.want)), "%s: %v", name, err)
 	}
 	// A proxy or a server of another era may answer 404. That is not an error of the method.
 	c, _ := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) {
 		return "", &call.StatusError{Status: 404, Err: reported}
 	})
 	var status *call.StatusError
-	if _, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools}); !errors.As(err, &status) {
-		t.Errorf("%v", err)
-	}
+	_, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
+	must.CheckThat(t, errors.As(err, &status), "%v", err)
 }
 
 func TestClientAnswersServerRequests(t *testing.T) {

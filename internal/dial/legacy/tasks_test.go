@@ -54,10 +54,8 @@ func newTaskReceiver(t *testing.T, declared *mcp.TasksCapability, revision mcp.R
 			`"serverInfo":{"name":"s","version":"1"}}}`, revision), nil
 	})
 	r.wire.sent = make(chan string, 1000)
-	if _, err := r.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
-		mcp.ClientCapabilities{Tasks: declared}, &outbound.Request{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(r.Handshake(t.Context(), mcp.V20251125, mcp.Implementation{Name: "c", Version: "1"},
+		mcp.ClientCapabilities{Tasks: declared}, &outbound.Request{})))
 	<-r.wire.sent
 	<-r.wire.sent
 	return r
@@ -137,12 +135,9 @@ func TestClientCreatesATaskBeforeItAsks(t *testing.T) {
 			must.Do(t, json.Unmarshal([]byte(response), &message))
 			created := message.Result.Task
 			now := time.Now().UTC().Format(time.RFC3339Nano)
-			if created.Status != mcp.TaskWorking || *created.TTL != ttl || created.CreatedAt != now ||
-				created.LastUpdatedAt != now ||
-				len(created.TaskID) < 26 || seen[created.TaskID] ||
-				message.Result.Meta[mcp.MetaRelatedTask].TaskID != created.TaskID {
-				t.Errorf("task %s: %s", task, response)
-			}
+			must.CheckThat(t, created.Status == mcp.TaskWorking && *created.TTL == ttl && created.CreatedAt == now &&
+				created.LastUpdatedAt == now && len(created.TaskID) >= 26 && !seen[created.TaskID] &&
+				message.Result.Meta[mcp.MetaRelatedTask].TaskID == created.TaskID, "task %s: %s", task, response)
 			seen[created.TaskID] = true
 			i++
 		}
@@ -453,9 +448,7 @@ func TestEarlyElicitationCompletionsCount(t *testing.T) {
 			case <-o.done:
 				must.CheckThat(t, early && n <= 0, "elicitation %s is complete", id)
 			default:
-				if early && n == 0 {
-					t.Errorf("elicitation %s is not complete", id)
-				}
+				must.CheckThat(t, !early || n != 0, "elicitation %s is not complete", id)
 			}
 			o.end()
 		}

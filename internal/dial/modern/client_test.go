@@ -77,9 +77,8 @@ func TestResultTypeDecidesHowAResultIsRead(t *testing.T) {
 		c, _ := newClient(t, result(members))
 		raw, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
 		must.CheckEqual(t, err == nil, valid, members, raw, err)
-		if err != nil && !errors.Is(err, call.ErrInvalidResponse) {
-			t.Errorf("%s: error %v, want ErrInvalidResponse", members, err)
-		}
+		must.CheckThat(t, err == nil || errors.Is(err, call.ErrInvalidResponse),
+			"%s: error %v, want ErrInvalidResponse", members, err)
 	}
 }
 
@@ -88,9 +87,8 @@ func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 	c, _ := newClient(t, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"not like this","data":{"a":1}}}`)
 	_, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
 	var reported *jsonrpc.Error
-	if !errors.As(err, &reported) || reported.Code != -32602 || string(reported.Data) != `{"a":1}` {
-		t.Errorf("%#v", err)
-	}
+	must.CheckThat(t, errors.As(err, &reported) && reported.Code == -32602 && string(reported.Data) == `{"a":1}`,
+		"%#v", err)
 	c, _ = newClient(t, `{"jsonrpc":"2.0","id":$id,"result":7}`)
 	_, err = c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
 	must.CheckThat(t, errors.Is(err, call.ErrInvalidResponse) && !errors.As(err, &reported), "%v", err)
@@ -159,10 +157,9 @@ func TestIsModernErrorRecognizesModernCodes(t *testing.T) {
 	} {
 		must.CheckEqual(t, IsModernError(tc.err), tc.recognised, tc.err)
 	}
-	if supported, ok := UnsupportedVersion(&jsonrpc.Error{Code: mcp.CodeUnsupportedVersion,
-		Data: json.RawMessage(`7`)}); !ok || supported != nil {
-		t.Errorf("an error without a list: %q, %v", supported, ok)
-	}
+	supported, ok := UnsupportedVersion(&jsonrpc.Error{Code: mcp.CodeUnsupportedVersion,
+		Data: json.RawMessage(`7`)})
+	must.CheckThat(t, ok && supported == nil, "an error without a list: %q, %v", supported, ok)
 }
 
 func TestDiscoverDecodesTheResult(t *testing.T) {
@@ -171,9 +168,8 @@ func TestDiscoverDecodesTheResult(t *testing.T) {
 			`"cacheScope":"private",`+
 			`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"}}`))
 	found, info, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover})
-	if err != nil || found.Capabilities.Tools == nil || info.Name != "s" {
-		t.Errorf("%+v, %+v, %v", found, info, err)
-	}
+	must.CheckThat(t, err == nil && found.Capabilities.Tools != nil && info.Name == "s",
+		"%+v, %+v, %v", found, info, err)
 	// Some legacy servers answer unknown methods with an empty result.
 	c, _ = newClient(t, result(``))
 	if _, _, err := c.Discover(t.Context(), &outbound.Request{Method: mcp.MethodDiscover}); !errors.Is(err,

@@ -69,9 +69,8 @@ func TestClientIgnoresMalformedMessages(t *testing.T) {
 		synctest.Wait()
 		must.CheckEqual(t, strings.Join(r.messages, "; "), "hello ; 8 {}")
 		must.CheckThat(t, len(r.invalid) == 3 && strings.HasPrefix(r.invalid[1], "true 7:"), "invalid: %q", r.invalid)
-		if want := `: "Server listening on stdio"`; !strings.HasSuffix(r.invalid[0], want) {
-			t.Errorf("the error does not show the line: %s", r.invalid[0])
-		}
+		want := `: "Server listening on stdio"`
+		must.CheckThat(t, strings.HasSuffix(r.invalid[0], want), "the error does not show the line: %s", r.invalid[0])
 		must.CheckThat(t, len(r.lost) == 0, "lost: %v", r.lost)
 	})
 }
@@ -92,9 +91,8 @@ func TestClientReportsWhyTheConnectionEnded(t *testing.T) {
 				c, r, far := newClient(t)
 				test.end(c, far)
 				synctest.Wait()
-				if len(r.lost) != 1 || !errors.Is(r.lost[0], test.want) || errors.Is(r.lost[0], test.not) {
-					t.Errorf("lost: %v", r.lost)
-				}
+				must.CheckThat(t, len(r.lost) == 1 && errors.Is(r.lost[0], test.want) &&
+					!errors.Is(r.lost[0], test.not), "lost: %v", r.lost)
 			})
 		})
 	}
@@ -116,9 +114,8 @@ func TestTooLargeMessageIsSkipped(t *testing.T) {
 			synctest.Wait()
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if len(r.lost) > 0 || len(r.invalid) != 1 || !strings.Contains(r.invalid[0], want) {
-				t.Errorf("%s: invalid %q, lost %v", message, r.invalid, r.lost)
-			}
+			must.CheckThat(t, len(r.lost) == 0 && len(r.invalid) == 1 && strings.Contains(r.invalid[0], want),
+				"%s: invalid %q, lost %v", message, r.invalid, r.lost)
 		})
 	}
 }
@@ -135,9 +132,8 @@ func TestFailedWriteLosesTheConnection(t *testing.T) {
 	must.CheckIs(t, err, call.ErrNotSent)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.lost) != 1 || !errors.Is(r.lost[0], call.ErrConnectionLost) || errors.Is(r.lost[0], call.ErrNotSent) {
-		t.Errorf("lost: %v", r.lost) // for the requests that were sent
-	}
+	must.CheckThat(t, len(r.lost) == 1 && errors.Is(r.lost[0], call.ErrConnectionLost) &&
+		!errors.Is(r.lost[0], call.ErrNotSent), "lost: %v", r.lost) // for the requests that were sent
 }
 
 // brokenConn is a connection that cannot be written to.

@@ -304,10 +304,8 @@ func TestAuthorizationIsTheSameEverywhere(t *testing.T) {
 					ran, verified := p.ran.Load(), p.verified.Load()
 					res := p.send(t, x, rule.authorization...)
 					body, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))
-					if res.StatusCode != rule.status || !strings.Contains(string(body), `"error"`) ||
-						strings.Contains(string(body), `"result"`) {
-						t.Fatalf("%s %s", res.Status, body)
-					}
+					must.That(t, res.StatusCode == rule.status && strings.Contains(string(body), `"error"`) &&
+						!strings.Contains(string(body), `"result"`), "%s %s", res.Status, body)
 					n := p.verified.Load() - verified
 					must.CheckThat(t, n <= 1, "the token was verified %d times", n)
 					must.CheckEqual(t, p.ran.Load(), ran)
@@ -350,9 +348,8 @@ func TestRequestsAreServedInOwnSessionsOnly(t *testing.T) {
 		for _, x := range probes { // before the others: a pair runs requests after it has accepted them
 			if x.owned {
 				res := p.send(t, x, "Bearer bob")
-				if res.StatusCode != http.StatusNotFound || p.ran.Load() != ran {
-					t.Errorf("%s/%s: in a session of another principal: %s", r, x.name, res.Status)
-				}
+				must.CheckThat(t, res.StatusCode == http.StatusNotFound && p.ran.Load() == ran,
+					"%s/%s: in a session of another principal: %s", r, x.name, res.Status)
 			}
 		}
 		for _, x := range probes {
@@ -360,10 +357,9 @@ func TestRequestsAreServedInOwnSessionsOnly(t *testing.T) {
 				if len(x.scopes) > 0 {
 					res := p.send(t, x, "Bearer basic")
 					c := challenge.Parse(res.Header["Www-Authenticate"])
-					if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["scope"] != "mcp "+
-						strings.Join(x.scopes, " ") {
-						t.Errorf("with some of the scopes: %s %v", res.Status, c)
-					}
+					must.CheckThat(t, res.StatusCode == http.StatusForbidden && len(c) == 1 &&
+						c[0].Params["scope"] == "mcp "+strings.Join(x.scopes, " "),
+						"with some of the scopes: %s %v", res.Status, c)
 				}
 				res := p.send(t, x, "Bearer ada")
 				if res.StatusCode != x.ok || res.Header["Www-Authenticate"] != nil {

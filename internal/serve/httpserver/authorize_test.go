@@ -63,10 +63,9 @@ func TestScopesMissingInAHandlerAreAChallenge(t *testing.T) {
 		res := p.send(t, p.call(t, r, "dynamic"), "Bearer ada")
 		body := text(t, res)
 		c := challenge.Parse(res.Header["Www-Authenticate"])
-		if res.StatusCode != http.StatusForbidden || len(c) != 1 || c[0].Params["error"] != "insufficient_scope" ||
-			c[0].Params["scope"] != "mcp call tool:echo files:b files:a" {
-			t.Errorf("%s %v %s", res.Status, c, body)
-		}
+		must.CheckThat(t, res.StatusCode == http.StatusForbidden && len(c) == 1 &&
+			c[0].Params["error"] == "insufficient_scope" &&
+			c[0].Params["scope"] == "mcp call tool:echo files:b files:a", "%s %v %s", res.Status, c, body)
 		must.CheckContains(t, body, `"id":7`)
 		must.CheckContains(t, body, `"requiredScopes":["mcp","call","tool:echo","files:b","files:a"]`)
 		// After an event stream has begun, the header cannot change.
@@ -95,11 +94,10 @@ func TestPartlyServedBatchIsNotAChallenge(t *testing.T) {
 			`"method":"tools/call","params":{"name":"echo"}}]`}
 	p.inSession(t, mcp.V20250326, &x)
 	res := p.send(t, x, "Bearer ada")
-	if body := text(t, res); res.StatusCode != http.StatusOK ||
-		!strings.Contains(body, `"requiredScopes":["mcp","call","files:b"]`) ||
-		!strings.Contains(body, `"result"`) {
-		t.Errorf("%s %s", res.Status, body)
-	}
+	body := text(t, res)
+	must.CheckThat(t, res.StatusCode == http.StatusOK &&
+		strings.Contains(body, `"requiredScopes":["mcp","call","files:b"]`) && strings.Contains(body, `"result"`),
+		"%s %s", res.Status, body)
 }
 
 // A hidden tool requires no scopes: a challenge would reveal that it exists.
@@ -113,9 +111,8 @@ func TestHiddenToolIsNotAChallenge(t *testing.T) {
 	withoutPair(t, func(t *testing.T, r mcp.Revision) {
 		hidden := text(t, p.send(t, p.call(t, r, "hidden"), "Bearer ada"))
 		nowhere := text(t, p.send(t, p.call(t, r, "nowhere"), "Bearer ada"))
-		if strings.ReplaceAll(hidden, "hidden", "nowhere") != nowhere || strings.Contains(hidden, "scope") {
-			t.Errorf("%s\n%s", hidden, nowhere)
-		}
+		must.CheckThat(t, strings.ReplaceAll(hidden, "hidden", "nowhere") == nowhere &&
+			!strings.Contains(hidden, "scope"), "%s\n%s", hidden, nowhere)
 	})
 }
 
@@ -134,10 +131,9 @@ func TestAToolThatTheCallerSeesIsAChallengeInABatch(t *testing.T) {
 	p.inSession(t, mcp.V20250326, &x)
 	res := p.send(t, x, "Bearer ada")
 	c := challenge.Parse(res.Header["Www-Authenticate"])
-	if body := text(t, res); res.StatusCode != http.StatusForbidden || len(c) != 1 ||
-		!strings.Contains(c[0].Params["scope"], "files:b") {
-		t.Errorf("%s %v %s", res.Status, c, body)
-	}
+	body := text(t, res)
+	must.CheckThat(t, res.StatusCode == http.StatusForbidden && len(c) == 1 &&
+		strings.Contains(c[0].Params["scope"], "files:b"), "%s %v %s", res.Status, c, body)
 }
 
 // A handler sees the principal and the token of its request. In a pair this is the token
@@ -179,10 +175,9 @@ func TestListsVaryByAuthorizationOnly(t *testing.T) {
 			return text(t, p.send(t, x, "Bearer "+token))
 		}
 		ada, again, bob := list("ada"), list("basic"), list("bob")
-		if ada != again || ada == bob || strings.Contains(ada, "bobs") || !strings.Contains(bob, "bobs") ||
-			!strings.Contains(ada, "echo") {
-			t.Errorf("ada %s\nada again %s\nbob %s", ada, again, bob)
-		}
+		must.CheckThat(t, ada == again && ada != bob && !strings.Contains(ada, "bobs") &&
+			strings.Contains(bob, "bobs") && strings.Contains(ada, "echo"),
+			"ada %s\nada again %s\nbob %s", ada, again, bob)
 	})
 }
 
@@ -217,10 +212,8 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 			res := p.send(t, x, "Bearer ada-brief")
 			must.Equal(t, res.StatusCode, http.StatusOK, res.Status)
 			body := text(t, res) // the body ends, or else the context of the request
-			if r.Modern() && (!strings.Contains(body, "notifications/cancelled") ||
-				!strings.Contains(body, `"resultType":"complete"`)) {
-				t.Errorf("the subscription ends without a result: %s", body)
-			}
+			must.CheckThat(t, !r.Modern() || strings.Contains(body, "notifications/cancelled") &&
+				strings.Contains(body, `"resultType":"complete"`), "the subscription ends without a result: %s", body)
 		})
 	}
 }
@@ -237,10 +230,9 @@ func TestTheServerServesItsMetadata(t *testing.T) {
 		res := must.Get(http.DefaultClient.Do(req))(t)
 		body := text(t, res)
 		res.Body.Close()
-		if res.StatusCode != want || want == 200 &&
-			!strings.Contains(body, `"authorization_servers":["https://as.example.com"]`) {
-			t.Errorf("%s: %s %s", path, res.Status, body)
-		}
+		must.CheckThat(t, res.StatusCode == want &&
+			(want != 200 || strings.Contains(body, `"authorization_servers":["https://as.example.com"]`)),
+			"%s: %s %s", path, res.Status, body)
 	}
 }
 
@@ -263,8 +255,6 @@ func TestBodyIsNotReadWithoutAuthentication(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		p.ServeHTTP(w, r)
-		if w.Code != http.StatusUnauthorized && w.Code != http.StatusBadRequest {
-			t.Errorf("%q: %d", token, w.Code)
-		}
+		must.CheckThat(t, w.Code == http.StatusUnauthorized || w.Code == http.StatusBadRequest, "%q: %d", token, w.Code)
 	}
 }

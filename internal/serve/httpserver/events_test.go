@@ -144,9 +144,8 @@ func TestQueuedEventsAreSentInOneWrite(t *testing.T) {
 		e.end()
 		got := w.text()
 		must.CheckEqual(t, got, want.String(), len(got), "bytes arrived", want.Len())
-		if writes, flushes := w.count(); writes != 2 || flushes != 2 {
-			t.Errorf("%d writes, %d flushes", writes, flushes)
-		}
+		writes, flushes := w.count()
+		must.CheckThat(t, writes == 2 && flushes == 2, "%d writes, %d flushes", writes, flushes)
 	})
 }
 

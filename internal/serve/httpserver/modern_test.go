@@ -197,9 +197,8 @@ func TestNameHeaderMustEqualTheBody(t *testing.T) {
 			h[httpcodec.HeaderName] = tc.names
 		}
 		_, err := openModern(t, modernRequest(tc.method, `"2026-07-28"`, "{}", tc.params), h)
-		if (err == nil) != tc.ok || err != nil && err.Code != mcp.CodeHeaderMismatch {
-			t.Errorf("%s with %s and Mcp-Name %q: %v", tc.method, tc.params, tc.names, err)
-		}
+		must.CheckThat(t, (err == nil) == tc.ok && (err == nil || err.Code == mcp.CodeHeaderMismatch),
+			"%s with %s and Mcp-Name %q: %v", tc.method, tc.params, tc.names, err)
 	}
 }
 

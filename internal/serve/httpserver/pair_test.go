@@ -82,9 +82,8 @@ func TestPairBelongsToItsPrincipal(t *testing.T) {
 	var p pairs
 	x := newPair("1", "a", ada)
 	p.add(x)
-	if p.get("1", ada) != x || p.get("1", principal.Anonymous) != nil || p.get("2", ada) != nil {
-		t.Error("get returns a pair to the wrong principal")
-	}
+	must.CheckThat(t, p.get("1", ada) == x && p.get("1", principal.Anonymous) == nil && p.get("2", ada) == nil,
+		"get returns a pair to the wrong principal")
 }
 
 func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {

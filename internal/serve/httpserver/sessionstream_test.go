@@ -78,9 +78,7 @@ func TestStandaloneStreamExpiresAfterFailedTakeover(t *testing.T) {
 		group := live.Key()
 		stream := s.Streams.standalone(group)[0]
 
-		if err := stream.lock(t.Context()); err != nil { // another goroutine sends
-			t.Fatal(err)
-		}
+		must.Do(t, stream.lock(t.Context())) // another goroutine sends
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		must.Is(t, must.Err(stream.resume(gone, 0, &eventStream{w: newReader(), ctx: gone})), context.Canceled)
@@ -310,9 +308,7 @@ func FuzzEventID(f *testing.F) {
 		must.Equal(t, string(httpcodec.AppendEventID(nil, name, seq)), id)
 		s, err := streams.find(t.Context(), own, name, seq)
 		if err != nil {
-			if !errors.Is(err, errUnknownEvent) && !errors.Is(err, store.ErrPurged) {
-				t.Fatal(err)
-			}
+			must.That(t, errors.Is(err, errUnknownEvent) || errors.Is(err, store.ErrPurged), "%v", err)
 			return
 		}
 		defer func() {
@@ -320,9 +316,7 @@ func FuzzEventID(f *testing.F) {
 				streams.remove(s)
 			}
 		}()
-		if name != names[own][0] && name != names[own][1] {
-			t.Fatalf("%q opens a stream", id)
-		}
+		must.That(t, name == names[own][0] || name == names[own][1], "%q opens a stream", id)
 		entries, err := s.entriesAfter(t.Context(), seq)
 		if err != nil {
 			return

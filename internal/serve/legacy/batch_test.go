@@ -28,15 +28,13 @@ func TestOnlyOneRevisionHasBatches(t *testing.T) {
 		server, _ := newServer()
 		s := newSession(t, server, version)
 		_, err := s.Batch([]byte("["+request("1")+"]"), jsonrpc.Limits{})
-		if (err == nil) != (version == "2025-03-26") || err != nil && err.Code != jsonrpc.CodeInvalidRequest {
-			t.Errorf("%s: %v", version, err)
-		}
+		must.CheckThat(t, (err == nil) == (version == "2025-03-26") &&
+			(err == nil || err.Code == jsonrpc.CodeInvalidRequest), "%s: %v", version, err)
 	}
 	server, _ := newServer()
-	if _, err := server.NewSession(principal.Anonymous).Batch([]byte("["+request("1")+"]"),
-		jsonrpc.Limits{}); err == nil {
-		t.Error("a batch before the handshake is accepted")
-	}
+	_, err := server.NewSession(principal.Anonymous).Batch([]byte("["+request("1")+"]"),
+		jsonrpc.Limits{})
+	must.CheckThat(t, err != nil, "a batch before the handshake is accepted")
 }
 
 // Rule J7.
@@ -101,9 +99,8 @@ func TestInvalidBatchIsRejectedAsAWhole(t *testing.T) {
 	}
 	server, calls := newServer()
 	s := newSession(t, server, "2025-03-26")
-	if _, err := s.Batch([]byte(many(100)), jsonrpc.Limits{}); err != nil {
-		t.Errorf("at the limit: %v", err)
-	}
+	_, err := s.Batch([]byte(many(100)), jsonrpc.Limits{})
+	must.CheckThat(t, err == nil, "at the limit: %v", err)
 	for name, batch := range map[string]string{
 		"empty":          "[]",
 		"too many":       many(101),
@@ -114,9 +111,8 @@ func TestInvalidBatchIsRejectedAsAWhole(t *testing.T) {
 		"duplicate keys": `[{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list"}]`,
 		"not UTF-8":      "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}]",
 	} {
-		if _, err := s.Batch([]byte(batch), jsonrpc.Limits{}); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		_, err := s.Batch([]byte(batch), jsonrpc.Limits{})
+		must.CheckThat(t, err != nil, "%s: accepted", name)
 	}
 	must.CheckEqual(t, len(calls), 0)
 }
@@ -131,9 +127,7 @@ func TestBatchIsServedConcurrently(t *testing.T) {
 			all = append(all, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call"}`, id))
 		}
 		b, err := s.Batch([]byte("["+strings.Join(all, ",")+"]"), jsonrpc.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.That(t, err == nil, "%v", err)
 		return b
 	}
 	done := make(chan []byte)
@@ -185,9 +179,7 @@ func TestBatchDeliversResponses(t *testing.T) {
 	})
 	b, fault := s.Batch(fmt.Appendf(nil, `[{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, question.ID),
 		jsonrpc.Limits{})
-	if fault != nil {
-		t.Fatal(fault)
-	}
+	must.That(t, fault == nil, "%v", fault)
 	b.Serve(t.Context(), nil, nil)
 	must.Check(t, <-answered)
 	<-done
@@ -214,18 +206,16 @@ func TestRejectedBatchEndsInputRequests(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
 			s, question, done := askForRoots(t, test.revision, func(_ []json.RawMessage, err error) {
-				if !errors.Is(err, call.ErrInvalidResponse) || !strings.Contains(err.Error(), test.want) ||
-					time.Since(begin) > 0 {
-					t.Errorf("%s, %.100s: after %v: %v", test.revision, test.before, time.Since(begin), err)
-				}
+				must.CheckThat(t, errors.Is(err, call.ErrInvalidResponse) && strings.Contains(err.Error(), test.want) &&
+					time.Since(begin) <= 0, "%s, %.100s: after %v: %v", test.revision, test.before, time.Since(begin),
+					err)
 				limit := new(jsonrpc.LimitError)
 				must.CheckEqual(t, errors.As(err, &limit), strings.Contains(test.want, "limit"), test.revision, limit)
 			})
 			batch := fmt.Sprintf(`[%s,{"jsonrpc":"2.0","id":%s,"result":{"roots":[]}}]`, test.before, question.ID)
-			if _, fault := s.Batch([]byte(batch), jsonrpc.Limits{}); fault == nil ||
-				!strings.Contains(fault.Message, test.want) {
-				t.Errorf("%s, %.100s: the response is %v", test.revision, test.before, fault)
-			}
+			_, fault := s.Batch([]byte(batch), jsonrpc.Limits{})
+			must.CheckThat(t, fault != nil && strings.Contains(fault.Message, test.want),
+				"%s, %.100s: the response is %v", test.revision, test.before, fault)
 			<-done
 		})
 	}

@@ -211,9 +211,8 @@ func TestANotifierThatOutlivesItsRequestReachesTheSession(t *testing.T) {
 						mustOpen(t, here, principal.Anonymous, id).Release()
 					}
 					old.Notify([]byte("status"))
-					if !old.NotifyWhenDone(t.Context(), doneAfter(time.Second)) {
-						t.Error("a deferred notification is rejected")
-					}
+					must.CheckThat(t, old.NotifyWhenDone(t.Context(), doneAfter(time.Second)),
+						"a deferred notification is rejected")
 					now := mustOpen(t, here, principal.Anonymous, id)
 					defer now.Release()
 					queue := now.Notifications()

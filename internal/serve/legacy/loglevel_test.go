@@ -65,9 +65,7 @@ func TestLogLevelAppliesOnEveryReplica(t *testing.T) {
 	must.Equal(t, serve(t, here,
 		`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"alert"}}`),
 		`{"jsonrpc":"2.0","id":2,"result":{}}`)
-	if err := there.MarkReady(t.Context()); err != nil { // a write of the state keeps the level
-		t.Fatal(err)
-	}
+	must.Do(t, there.MarkReady(t.Context())) // a write of the state keeps the level
 	wantLevel(here, mcp.LevelAlert)
 	wantLevel(open(two), mcp.LevelAlert)
 	wantLevel(open(one), mcp.LevelAlert)

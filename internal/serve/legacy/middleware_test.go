@@ -49,10 +49,9 @@ func TestSessionBeginsOnlyIfMiddlewareReturnsTheHandshake(t *testing.T) {
 				t.Errorf("%s, initialized: %v", got, s.Initialized())
 			}
 			fail = false
-			if got := string(serve(t.Context(), s, parse(t, initialize("2025-06-18")), nil)); !strings.Contains(got,
-				`"protocolVersion":"2025-06-18"`) || !s.Initialized() {
-				t.Errorf("the second handshake: %s", got)
-			}
+			got := string(serve(t.Context(), s, parse(t, initialize("2025-06-18")), nil))
+			must.CheckThat(t, strings.Contains(got, `"protocolVersion":"2025-06-18"`) && s.Initialized(),
+				"the second handshake: %s", got)
 		})
 	}
 }

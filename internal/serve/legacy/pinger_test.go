@@ -32,9 +32,7 @@ func (b *pingedSession) next() (id string, lost error) {
 		return "", lost
 	}
 	m := parse(b.T, string(ping))
-	if m.Kind != jsonrpc.Request || m.Method != mcp.MethodPing {
-		b.Errorf("sent %s", ping)
-	}
+	must.CheckThat(b, m.Kind == jsonrpc.Request && m.Method == mcp.MethodPing, "sent %s", ping)
 	return m.ID.String(), lost
 }
 
@@ -54,9 +52,8 @@ func TestAnsweringClientIsPingedRepeatedly(t *testing.T) {
 			id, lost := b.next()
 			must.That(t, id != "" && !seen[id] && lost == nil, "ping %q, %v after %d", id, lost, len(seen))
 			seen[id] = true
-			if !b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
-				t.Fatal("the response to a ping is unknown")
-			}
+			must.That(t, b.session.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)),
+				"the response to a ping is unknown")
 		}
 	})
 }
@@ -66,13 +63,11 @@ func TestActiveClientIsNotPinged(t *testing.T) {
 		t := b.T
 		for range 10 {
 			b.session.ReceiveNotification(parse(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`))
-			if id, lost := b.next(); id != "" || lost != nil {
-				t.Fatalf("ping %q, %v", id, lost)
-			}
+			id, lost := b.next()
+			must.That(t, id == "" && lost == nil, "ping %q, %v", id, lost)
 		}
-		if id, _ := b.next(); id == "" {
-			t.Error("a silent client is not pinged")
-		}
+		id, _ := b.next()
+		must.CheckThat(t, id != "", "a silent client is not pinged")
 	})
 }
 
@@ -80,15 +75,13 @@ func TestSilentClientIsLost(t *testing.T) {
 	withPinger(t, func(b *pingedSession) {
 		t := b.T
 		for range 2 {
-			if id, lost := b.next(); id == "" || lost != nil {
-				t.Fatalf("ping %q, %v", id, lost)
-			}
+			id, lost := b.next()
+			must.That(t, id != "" && lost == nil, "ping %q, %v", id, lost)
 		}
 		_, lost := b.next()
 		var silent *call.SilentError
-		if !errors.As(lost, &silent) || silent.After != 30*time.Second || !errors.Is(lost, call.ErrConnectionLost) {
-			t.Errorf("%v", lost)
-		}
+		must.CheckThat(t, errors.As(lost, &silent) && silent.After == 30*time.Second &&
+			errors.Is(lost, call.ErrConnectionLost), "%v", lost)
 	})
 }
 
@@ -121,15 +114,13 @@ func TestClientWithAnInputRequestIsNotPinged(t *testing.T) {
 		synctest.Wait()
 		b.next() // the call is a message of the client
 		for range 20 {
-			if id, lost := b.next(); id != "" || lost != nil {
-				t.Fatalf("ping %q, %v", id, lost)
-			}
+			id, lost := b.next()
+			must.That(t, id == "" && lost == nil, "ping %q, %v", id, lost)
 		}
 		cancel()
 		<-done
-		if id, lost := b.next(); id == "" || lost != nil {
-			t.Errorf("then ping %q, %v", id, lost)
-		}
+		id, lost := b.next()
+		must.CheckThat(t, id != "" && lost == nil, "then ping %q, %v", id, lost)
 	})
 }
 
@@ -160,9 +151,8 @@ func TestActivityOnAnotherReplicaCounts(t *testing.T) {
 		b := &pingedSession{t, mine.Session, mine.NewPinger(15 * time.Second)}
 		for range 10 {
 			id := must.Get(b.next())(t)
-			if other.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)) {
-				t.Error("the other replica knows a request")
-			}
+			must.CheckThat(t, !other.ReceiveResponse(parse(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`)),
+				"the other replica knows a request")
 			other.RecordActivity(t.Context())
 		}
 		var lost error

@@ -33,9 +33,8 @@ func TestSessionLimits(t *testing.T) {
 	}
 	want := func(err error, full bool) {
 		t.Helper()
-		if errors.Is(err, ErrTooManySessions) != full || err != nil && !full {
-			t.Errorf("%v, want limit reached: %v", err, full)
-		}
+		must.CheckThat(t, errors.Is(err, ErrTooManySessions) == full && (err == nil || full),
+			"%v, want limit reached: %v", err, full)
 	}
 	want(create(ada, "1"), false)
 	want(create(ada, "2"), false)
@@ -189,10 +188,8 @@ func TestSessionThatCannotBeStoredDoesNotCount(t *testing.T) {
 	for _, cause := range []error{store.ErrFull, errors.New("unreachable")} {
 		s, kv := newSessions(SessionLimits{Total: 1})
 		kv.failWith(cause)
-		if _, err := s.Create(t.Context(), principal.Anonymous, "a", someState); !errors.Is(err, cause) ||
-			errors.Is(err, ErrTooManySessions) {
-			t.Errorf("%v", err)
-		}
+		_, err := s.Create(t.Context(), principal.Anonymous, "a", someState)
+		must.CheckThat(t, errors.Is(err, cause) && !errors.Is(err, ErrTooManySessions), "%v", err)
 		kv.fail.Store(nil)
 		mustCreate(t, s, principal.Anonymous, "a")
 		must.CheckEqual(t, kv.gets.Load(), 0)

@@ -39,10 +39,9 @@ func TestHandshakeAgreesOnARevision(t *testing.T) {
 		s := server.NewSession(principal.Anonymous)
 		out := serve(t.Context(), s, parse(t, initialize(offered)), nil)
 		var got struct{ Result mcp.InitializeResult }
-		if err := json.Unmarshal(out, &got); err != nil || got.Result.ProtocolVersion != want || s.Revision != want ||
-			!s.Initialized() {
-			t.Errorf("%q: %s", offered, out)
-		}
+		err := json.Unmarshal(out, &got)
+		must.CheckThat(t, err == nil && got.Result.ProtocolVersion == want && s.Revision == want && s.Initialized(),
+			"%q: %s", offered, out)
 		must.Check(t, spec.ValidateMessage(want, out, mcp.MethodInitialize))
 	}
 }
@@ -110,9 +109,8 @@ func TestLongClientInfoIsTruncated(t *testing.T) {
 	want := &mcp.Implementation{Name: strings.Repeat("n", 250) + "ééé", Title: "T", Version: "1"}
 	must.CheckEqual(t, cmp.Diff(want, s.peer.Info), "")
 	again, err := server.Resume(principal.Anonymous, s.State, &rpc.Inflight{})
-	if err != nil || again.peer.Info.Name != want.Name || again.peer.Capabilities.Sampling == nil {
-		t.Errorf("%+v, %v", again, err)
-	}
+	must.CheckThat(t, err == nil && again.peer.Info.Name == want.Name && again.peer.Capabilities.Sampling != nil,
+		"%+v, %v", again, err)
 }
 
 func TestSessionLimitsRequestsInFlight(t *testing.T) {
@@ -156,10 +154,8 @@ func TestProgressTokenMustBeAnID(t *testing.T) {
 			parse(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"}}}`), nil)
 	}()
 	h := <-calls
-	if h.call.ProgressToken != jsonrpc.StringID("t") || h.call.Revision() != mcp.V20251125 ||
-		h.call.Peer().Info.Name != "c" {
-		t.Errorf("%+v", h.call)
-	}
+	must.CheckThat(t, h.call.ProgressToken == jsonrpc.StringID("t") && h.call.Revision() == mcp.V20251125 &&
+		h.call.Peer().Info.Name == "c", "%+v", h.call)
 	close(h.release)
 	<-done
 }

@@ -29,17 +29,15 @@ func TestSessionIsCachedForItsNextRequest(t *testing.T) {
 	for range 3 {
 		again := mustOpen(t, s, principal.Anonymous, id)
 		must.Equal(t, again, l)
-		if s.cache.n != 1 || s.cache.oldest.ID != other {
-			t.Errorf("%d sessions are cached while the session is in use", s.cache.n)
-		}
+		must.CheckThat(t, s.cache.n == 1 && s.cache.oldest.ID == other,
+			"%d sessions are cached while the session is in use", s.cache.n)
 		again.Release()
 		must.CheckEqual(t, s.cache.n, 2)
 		must.CheckEqual(t, s.cache.newest, l)
 	}
 	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
-	if s.cache.n != 1 || len(s.live) != 1 || s.cache.oldest != s.cache.newest {
-		t.Errorf("%d sessions are cached after the end, %d in memory", s.cache.n, len(s.live))
-	}
+	must.CheckThat(t, s.cache.n == 1 && len(s.live) == 1 && s.cache.oldest == s.cache.newest,
+		"%d sessions are cached after the end, %d in memory", s.cache.n, len(s.live))
 }
 
 // endings collects the keys of sessions that have ended.
@@ -166,9 +164,8 @@ func TestCacheEvictsTheLeastRecentlyUsedSession(t *testing.T) {
 		must.CheckEqual(t, len(s.live), maxCached)
 		must.CheckEqual(t, s.cache.n, maxCached)
 		must.CheckEqual(t, s.live[first.sessionRef], first)
-		if s.live[sessionRef{principal.Anonymous, ids[1]}] != nil {
-			t.Error("the least recently used session is still cached")
-		}
+		must.CheckThat(t, s.live[sessionRef{principal.Anonymous, ids[1]}] == nil,
+			"the least recently used session is still cached")
 	})
 }
 

@@ -166,9 +166,8 @@ func TestSessionIsOpenedAsItWasCreated(t *testing.T) {
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	l := mustOpen(t, s, principal.Anonymous, id)
 	defer l.Release()
-	if l.ID != id || l.Revision != someState.Revision || l.peer.Info.Name != "c" || l.Ready || !l.Initialized() {
-		t.Errorf("%+v", l.State)
-	}
+	must.CheckThat(t, l.ID == id && l.Revision == someState.Revision && l.peer.Info.Name == "c" && !l.Ready &&
+		l.Initialized(), "%+v", l.State)
 	again := mustOpen(t, s, principal.Anonymous, id)
 	defer again.Release()
 	must.CheckEqual(t, again, l)
@@ -338,10 +337,8 @@ func TestASessionWithAMalformedRecordDoesNotExist(t *testing.T) {
 		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"subscribed":[7]}`,
 		`{"revision":"2025-11-25","info":{"name":"c","version":"1"},"capabilities":{},"streams":[]}`,
 	} {
-		if _, err := kv.KV.Put(t.Context(), sessionKey(principal.Anonymous, id), []byte(nonsense),
-			store.PutOptions{TTL: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(kv.KV.Put(t.Context(), sessionKey(principal.Anonymous, id), []byte(nonsense),
+			store.PutOptions{TTL: time.Minute})))
 		must.CheckIs(t, must.Err(s.Open(t.Context(), principal.Anonymous, id)), ErrNoSession, nonsense)
 	}
 	must.CheckEqual(t, len(s.live), 0)

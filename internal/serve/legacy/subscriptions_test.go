@@ -82,10 +82,9 @@ func TestSubscriptionsOfASessionAreLimited(t *testing.T) {
 			}
 			for _, s := range []*Sessions{one, two} {
 				var invalid *jsonrpc.Error
-				if err := subscribeTo(t, s, id, x.uri(x.most)); !errors.As(err, &invalid) ||
-					invalid.Code != jsonrpc.CodeInvalidParams || !strings.Contains(invalid.Message, x.want) {
-					t.Errorf("%v", err)
-				}
+				err := subscribeTo(t, s, id, x.uri(x.most))
+				must.CheckThat(t, errors.As(err, &invalid) && invalid.Code == jsonrpc.CodeInvalidParams &&
+					strings.Contains(invalid.Message, x.want), "%v", err)
 				must.Do(t, subscribeTo(t, s, id, x.uri(7))) // again
 			}
 			if state, n := recordOf(t, kv, id); len(state.Subscribed) != x.most || n > maxRecord {
@@ -151,9 +150,8 @@ func TestSubscriptionsThatCannotBeStoredFail(t *testing.T) {
 		must.CheckEqual(t, fmt.Sprint(recordOf(t, kv.KV, id)), fmt.Sprint(before, len(before.Encode())))
 		must.Do(t, use(t, one, id, func(l *StoredSession) error { return change(&l.subscriptions) }))
 	}
-	if state, _ := recordOf(t, kv, id); !slices.Equal(state.Subscribed, []string{longURI(1)}) {
-		t.Errorf("%.80q", state.Subscribed)
-	}
+	state, _ := recordOf(t, kv, id)
+	must.CheckThat(t, slices.Equal(state.Subscribed, []string{longURI(1)}), "%.80q", state.Subscribed)
 }
 
 func TestASessionThatHasEndedHasNoSubscriptions(t *testing.T) {
@@ -192,9 +190,8 @@ func TestReplicasChangeSubscriptionsConcurrently(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	if state, _ := recordOf(t, kv, id); len(state.Subscribed) != 5 {
-		t.Errorf("%.80q", state.Subscribed)
-	}
+	state, _ := recordOf(t, kv, id)
+	must.CheckThat(t, len(state.Subscribed) == 5, "%.80q", state.Subscribed)
 }
 
 // notified reports whether a queue has a notification after an update of a URI.

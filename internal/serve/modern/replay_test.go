@@ -105,18 +105,14 @@ const yes = `{"action":"accept","content":{"ok":true}}`
 func TestRoundsContinueTheCall(t *testing.T) {
 	s := askingServer(t, ask("one"), ask("two"))
 	first := round(t, s, principal.Local, "x")
-	if first.Kind != mcp.ResultTypeInputRequired || len(first.Requests) != 1 ||
-		first.Requests["one"].Method != mcp.MethodElicit || first.State == nil {
-		t.Fatalf("first round: %+v", first)
-	}
+	must.That(t, first.Kind == mcp.ResultTypeInputRequired && len(first.Requests) == 1 &&
+		first.Requests["one"].Method == mcp.MethodElicit && first.State != nil, "first round: %+v", first)
 	second := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes))
-	if len(second.Requests) != 1 || second.Requests["two"].Method == "" || *second.State == *first.State {
-		t.Fatalf("second round: %+v", second)
-	}
+	must.That(t, len(second.Requests) == 1 && second.Requests["two"].Method != "" && *second.State != *first.State,
+		"second round: %+v", second)
 	third := round(t, s, principal.Local, "x", echoing(second.State), answering("two", yes))
-	if third.Kind != mcp.ResultTypeComplete || third.Content[0].Text != yes+" "+yes {
-		t.Fatalf("third round: %+v", third)
-	}
+	must.That(t, third.Kind == mcp.ResultTypeComplete && third.Content[0].Text == yes+" "+yes,
+		"third round: %+v", third)
 }
 
 // Answers to questions that were not asked are ignored. Missing answers are requested again.
@@ -132,9 +128,8 @@ func TestOnlyOpenQuestionsAreAnswered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			again := round(t, s, principal.Local, "x", echoing(first.State), sent)
-			if again.Kind != mcp.ResultTypeInputRequired || again.Requests["one"].Method == "" {
-				t.Errorf("%+v", again)
-			}
+			must.CheckThat(t, again.Kind == mcp.ResultTypeInputRequired && again.Requests["one"].Method != "",
+				"%+v", again)
 		})
 	}
 	extra := round(t, s, principal.Local, "x", echoing(first.State), answering("one", yes, "more", yes))
@@ -149,10 +144,8 @@ func TestModifiedStatesAreRejected(t *testing.T) {
 	rejected := func(name, state string) {
 		t.Helper()
 		out := round(t, s, principal.Local, "x", `"requestState":`+state+`,`, answering("one", yes))
-		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams ||
-			!strings.Contains(out.err.Message, "requestState") {
-			t.Errorf("%s: %+v %v", name, out, out.err)
-		}
+		must.CheckThat(t, out.err != nil && out.err.Code == jsonrpc.CodeInvalidParams &&
+			strings.Contains(out.err.Message, "requestState"), "%s: %+v %v", name, out, out.err)
 	}
 	for i := range raw {
 		changed := append([]byte(nil), raw...)
@@ -270,10 +263,8 @@ func TestChangedQuestionIsAskedAgain(t *testing.T) {
 	must.Equal(t, len(out.Requests), 1, out)
 	must.Equal(t, out.Requests["one"].Method, "", out)
 	for key := range out.Requests {
-		if out = round(t, s, principal.Local, "x", echoing(out.State), answering(key, yes)); len(out.Content) != 1 ||
-			out.Content[0].Text != yes {
-			t.Errorf("%+v", out)
-		}
+		out = round(t, s, principal.Local, "x", echoing(out.State), answering(key, yes))
+		must.CheckThat(t, len(out.Content) == 1 && out.Content[0].Text == yes, "%+v", out)
 	}
 }
 
@@ -371,19 +362,17 @@ func TestLargeStatesAreStored(t *testing.T) {
 	must.That(t, second.Requests["two"].Method != "" && len(*second.State) <= 4096, "%+v %v", second, second.err)
 	for key := range b.keys {
 		must.CheckThat(t, strings.HasPrefix(key, ada.Key()), "the key %q does not begin with its principal", key)
-		if item, err := b.KV.Get(t.Context(), key); err != nil ||
-			strings.Contains(string(item.Value), strings.Repeat("x", 20)) {
-			t.Errorf("the stored state is not encrypted: %v", err)
-		}
+		item, err := b.KV.Get(t.Context(), key)
+		must.CheckThat(t, err == nil && !strings.Contains(string(item.Value), strings.Repeat("x", 20)),
+			"the stored state is not encrypted: %v", err)
 	}
 	// Another replica can continue the call. A round whose response was lost can be sent again.
 	other := askingServer(t, ask("one"), ask("two"))
 	other.Store = b
 	for range 2 {
 		third := round(t, other, ada, "x", echoing(second.State), answering("two", yes))
-		if third.Kind != mcp.ResultTypeComplete || third.Content[0].Text != huge+" "+yes {
-			t.Errorf("%+v %v", third.Kind, third.err)
-		}
+		must.CheckThat(t, third.Kind == mcp.ResultTypeComplete && third.Content[0].Text == huge+" "+yes,
+			"%+v %v", third.Kind, third.err)
 	}
 }
 
@@ -396,9 +385,8 @@ func TestEachRoundWithALargeStateUsesASlot(t *testing.T) {
 	out = round(t, s, ada, "x", echoing(out.State), answering("one", huge))
 	out = round(t, s, ada, "x", echoing(out.State), answering("two", yes))
 	must.That(t, out.Requests["three"].Method != "", "%+v %v", out, out.err)
-	if out = round(t, s, ada, "x", echoing(out.State), answering("three", yes)); out.Kind != mcp.ResultTypeComplete {
-		t.Errorf("%+v %v", out, out.err)
-	}
+	out = round(t, s, ada, "x", echoing(out.State), answering("three", yes))
+	must.CheckEqual(t, out.Kind, mcp.ResultTypeComplete, out, out.err)
 	must.CheckEqual(t, len(b.keys), 2)
 }
 
@@ -408,9 +396,8 @@ func TestStoredStatesBelongToPrincipalAndRequest(t *testing.T) {
 	s, second := overflowing(t, b, ada)
 	rejected := func(name, why string, out outcome) {
 		t.Helper()
-		if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams || !strings.Contains(out.err.Message, why) {
-			t.Errorf("%s: %+v %v", name, out, out.err)
-		}
+		must.CheckThat(t, out.err != nil && out.err.Code == jsonrpc.CodeInvalidParams &&
+			strings.Contains(out.err.Message, why), "%s: %+v %v", name, out, out.err)
 	}
 	rejected("another principal", "another caller",
 		round(t, s, principalNamed(t, "eve"), "x", echoing(second.State), answering("two", yes)))
@@ -420,9 +407,8 @@ func TestStoredStatesBelongToPrincipalAndRequest(t *testing.T) {
 
 	// Even with a reference to the slot, another principal cannot read it.
 	note := &storedState{Slot: strings.TrimPrefix(slices.Collect(maps.Keys(b.keys))[0], ada.Key()), Digest: "?"}
-	if text, err := s.loadState(t.Context(), principalNamed(t, "eve"), note); err == nil {
-		t.Errorf("eve reads %.40q", text)
-	}
+	text, err := s.loadState(t.Context(), principalNamed(t, "eve"), note)
+	must.CheckThat(t, err != nil, "eve reads %.40q", text)
 }
 
 // Rule M1: a modified state in the store is rejected.
@@ -446,10 +432,8 @@ func TestModifiedStoredStatesAreRejected(t *testing.T) {
 				change(b, key)
 			}
 			out := round(t, s, ada, "x", echoing(second.State), answering("two", yes))
-			if out.err == nil || out.err.Code != jsonrpc.CodeInvalidParams ||
-				!strings.Contains(out.err.Message, "stored state") {
-				t.Errorf("%+v %v", out, out.err)
-			}
+			must.CheckThat(t, out.err != nil && out.err.Code == jsonrpc.CodeInvalidParams &&
+				strings.Contains(out.err.Message, "stored state"), "%+v %v", out, out.err)
 		})
 	}
 	t.Run("the state of another round", func(t *testing.T) {
@@ -478,27 +462,23 @@ func TestStoreFailureIsAnInternalError(t *testing.T) {
 	s, second := overflowing(t, b, ada)
 	b.fail = errors.New("redis at 10.0.0.1 is down")
 	out := round(t, s, ada, "x", echoing(second.State), answering("two", yes))
-	if out.err == nil || out.err.Code != jsonrpc.CodeInternalError || strings.Contains(out.err.Message, "redis") {
-		t.Errorf("%+v %v", out, out.err)
-	}
+	must.CheckThat(t, out.err != nil && out.err.Code == jsonrpc.CodeInternalError &&
+		!strings.Contains(out.err.Message, "redis"), "%+v %v", out, out.err)
 	out = round(t, s, ada, "x")
 	out = round(t, s, ada, "x", echoing(out.State), answering("one", huge))
-	if out.err == nil || out.err.Code != jsonrpc.CodeInternalError || strings.Contains(out.err.Message, "redis") {
-		t.Errorf("%+v %v", out, out.err)
-	}
+	must.CheckThat(t, out.err != nil && out.err.Code == jsonrpc.CodeInternalError &&
+		!strings.Contains(out.err.Message, "redis"), "%+v %v", out, out.err)
 	b.fail = nil
-	if out = round(t, s, ada, "x", echoing(second.State), answering("two", yes)); out.Kind != mcp.ResultTypeComplete {
-		t.Errorf("%+v %v", out, out.err)
-	}
+	out = round(t, s, ada, "x", echoing(second.State), answering("two", yes))
+	must.CheckEqual(t, out.Kind, mcp.ResultTypeComplete, out, out.err)
 }
 
 func TestStoredStatesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, ada, eve := newBook(), principalNamed(t, "ada"), principalNamed(t, "eve")
 		for i := range maxStoredStates {
-			if _, out := overflowing(t, b, eve); out.err != nil {
-				t.Fatalf("call %d: %v", i, out.err)
-			}
+			_, out := overflowing(t, b, eve)
+			must.That(t, out.err == nil, "call %d: %v", i, out.err)
 		}
 		if _, out := overflowing(t, b, eve); out.err == nil || !strings.Contains(string(out.err.Data), "retryAfterMs") {
 			t.Errorf("%+v %v", out, out.err)
@@ -515,8 +495,7 @@ func TestStoredStatesAreLimited(t *testing.T) {
 		first := round(t, s, ada, "x")
 		out := round(t, s, ada, "x", echoing(first.State),
 			answering("one", `{"action":"accept","content":{"text":"`+strings.Repeat("x", maxStoredBytes)+`"}}`))
-		if out.err == nil || !strings.Contains(out.err.Message, "bytes") {
-			t.Errorf("an answer over the limit: %+v %v", out, out.err)
-		}
+		must.CheckThat(t, out.err != nil && strings.Contains(out.err.Message, "bytes"),
+			"an answer over the limit: %+v %v", out, out.err)
 	})
 }

@@ -94,9 +94,7 @@ func TestCapabilitiesApplyToOneRequest(t *testing.T) {
 	}{{`{"sampling":{}}`, true}, {`{}`, false}, {`{"sampling":{}}`, true}} {
 		c, err := open(t, s, parse(t, request(mcp.MethodListTools, `"2026-07-28"`, tc.capabilities, "")),
 			principal.Anonymous)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.That(t, err == nil, "%v", err)
 		must.CheckEqual(t, c.Peer().Capabilities.Sampling != nil, tc.sampling, tc.capabilities)
 	}
 }
@@ -108,26 +106,20 @@ func TestOpenReadsMetadata(t *testing.T) {
 		`"version":"1"},` +
 		`"io.modelcontextprotocol/clientCapabilities":{},"progressToken":"p"}}}`
 	c, fault := open(t, newServer(), parse(t, raw), who)
-	if fault != nil {
-		t.Fatal(fault)
-	}
-	if c.Method() != mcp.MethodListTools || c.ID() != jsonrpc.StringID("x") || c.Revision() != mcp.V20260728 ||
-		c.Principal() != who ||
-		c.ProgressToken != jsonrpc.StringID("p") || c.Peer().Info.Name != "n" || c.Stream != nil {
-		t.Errorf("%+v", c)
-	}
-	if cursor, _ := c.Params().Get("cursor"); string(cursor) != `"c"` {
-		t.Errorf("cursor %s", cursor)
-	}
+	must.That(t, fault == nil, "%v", fault)
+	must.CheckThat(t, c.Method() == mcp.MethodListTools && c.ID() == jsonrpc.StringID("x") &&
+		c.Revision() == mcp.V20260728 && c.Principal() == who && c.ProgressToken == jsonrpc.StringID("p") &&
+		c.Peer().Info.Name == "n" && c.Stream == nil, "%+v", c)
+	cursor, _ := c.Params().Get("cursor")
+	must.CheckThat(t, string(cursor) == `"c"`, "cursor %s", cursor)
 	for _, bad := range []string{`"progressToken":1.5`, `"progressToken":{}`,
 		`"io.modelcontextprotocol/clientInfo":"n"`,
 		`"io.modelcontextprotocol/clientInfo":{"name":7}`} {
 		m := parse(t, strings.Replace(request(mcp.MethodListTools, `"2026-07-28"`, "{}", ""), `"_meta":{`,
 			`"_meta":{`+bad+
 				`,`, 1))
-		if _, err := open(t, newServer(), m, who); err == nil || err.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("%s: %v", bad, err)
-		}
+		_, err := open(t, newServer(), m, who)
+		must.CheckThat(t, err != nil && err.Code == jsonrpc.CodeInvalidParams, "%s: %v", bad, err)
 	}
 }
 

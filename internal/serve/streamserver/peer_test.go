@@ -138,9 +138,8 @@ func (p *peer) want(lines ...string) {
 func (p *peer) wantBoth(one, other string) {
 	p.t.Helper()
 	first, second := p.receive(), p.receive()
-	if !(matches(first, one) && matches(second, other) || matches(first, other) && matches(second, one)) {
-		p.t.Errorf("got  %s\nand  %s\nwant %s\nand  %s", first, second, one, other)
-	}
+	must.CheckThat(p.t, (matches(first, one) && matches(second, other) || matches(first, other) && matches(second,
+		one)), "got  %s\nand  %s\nwant %s\nand  %s", first, second, one, other)
 }
 
 func matches(got, want string) bool {

@@ -96,9 +96,8 @@ func TestSurplusCallsDoNotBlockResponses(t *testing.T) {
 				go write(p.answerTo(line))
 			}
 		}
-		if answered < 2*s.MaxInflight || time.Since(start) != 0 {
-			t.Errorf("%d calls have results and %d are rejected, in %v", answered, rejected, time.Since(start))
-		}
+		must.CheckThat(t, answered >= 2*s.MaxInflight && time.Since(start) == 0,
+			"%d calls have results and %d are rejected, in %v", answered, rejected, time.Since(start))
 	})
 }
 

@@ -302,9 +302,8 @@ func TestEachCallHasOneOutcome(t *testing.T) {
 					case `{"do":2}`:
 						_ = c.Progress(ctx, 1, 0, "")
 					case `{"do":3}`:
-						if _, err := asking(ctx, c); err != nil && !errors.Is(context.Cause(ctx), call.ErrCancelled) {
-							t.Error(err)
-						}
+						_, err := asking(ctx, c)
+						must.CheckThat(t, err == nil || errors.Is(context.Cause(ctx), call.ErrCancelled), "%v", err)
 					case `{"do":4}`:
 						runtime.Goexit()
 					case `{"do":5}`:
@@ -382,9 +381,8 @@ func TestEachCallHasOneOutcome(t *testing.T) {
 				<-sent
 				p.alive()
 				for id := range calls {
-					if n := outcomes[fmt.Sprint(id)]; n != 1 && !cancelled[fmt.Sprint(id)] {
-						t.Errorf("call %d has %d responses", id, n)
-					}
+					n := outcomes[fmt.Sprint(id)]
+					must.CheckThat(t, n == 1 || cancelled[fmt.Sprint(id)], "call %d has %d responses", id, n)
 				}
 			})
 		})
