@@ -137,7 +137,7 @@ func (e *Examination) connect(ctx context.Context) (*client.Client, error) {
 	e.report("connect", OK, "", "%s %s answers in revision %s after %v", info.Name, info.Version, c.Revision(),
 		terminal.Duration(took))
 	if took > 5*time.Second {
-		e.report("connect", Warning, "start the server in advance, for example with parley connect or parley up",
+		e.report("connect", Warning, "keep the server running, for example with parley bridge --addr or parley up",
 			"the first answer takes %v; many clients wait 10 seconds or less", terminal.Duration(took))
 	}
 	if info.Name == "" || info.Version == "" {
@@ -193,7 +193,7 @@ func (e *Examination) revisions(ctx context.Context, c *client.Client) (supporte
 	}
 	if len(supported) > 0 && supported[0] < mcp.V20250618 {
 		e.report("revisions", Warning, "update the library of the server",
-			"supports no revision since %s; new clients will stop supporting it", mcp.V20250618)
+			"supports only revisions before %s, which new clients will drop", mcp.V20250618)
 	}
 	return supported
 }
@@ -359,7 +359,7 @@ func lintTool(l *lints, t *mcp.Tool) {
 	}
 	switch n := len(t.Description); {
 	case n == 0:
-		l.add(Warning, "a tool has no description, by which models choose tools",
+		l.add(Warning, "a tool has no description; models choose tools by it",
 			"describe what the tool does and when to use it", t.Name)
 	case n > maxDescription:
 		l.add(Note, fmt.Sprintf("a description has more than %d KiB", maxDescription>>10),
@@ -430,10 +430,11 @@ func lintSchema(l *lints, what, tool string, raw json.RawMessage) *schema.Schema
 // lintPrompt examines the definition of a prompt.
 func lintPrompt(l *lints, p *mcp.Prompt) {
 	if l.again(p.Name) || p.Name == "" {
-		l.add(Problem, "a prompt has no name, or that of another one", "give each prompt a name of its own", p.Name)
+		l.add(Problem, "a prompt has no name, or the same name as another", "give each prompt a name of its own",
+			p.Name)
 	}
 	if p.Description == "" {
-		l.add(Warning, "a prompt has no description, by which users choose prompts", "describe what the prompt is for",
+		l.add(Warning, "a prompt has no description; users choose prompts by it", "describe what the prompt is for",
 			p.Name)
 	}
 	for _, a := range p.Arguments {

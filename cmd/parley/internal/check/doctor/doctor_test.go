@@ -85,6 +85,27 @@ func TestServersOfTheLibraryHaveNoProblems(t *testing.T) {
 	}
 }
 
+// Many Python servers redirect /mcp/ to /mcp with an absolute URL.
+func TestChecksFollowTheRedirectsThatClientsFollow(t *testing.T) {
+	s := newServer()
+	defer s.Shutdown(context.Background())
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", s)
+	mux.HandleFunc("/mcp/", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://"+r.Host+"/mcp", http.StatusTemporaryRedirect)
+	})
+	web := httptest.NewServer(mux)
+	defer web.Close()
+	findings, err := examine(t, client.URL(web.URL+"/mcp/"))
+	must.Check(t, err)
+	redirected := "note address: the server redirects requests -> use " + web.URL +
+		"/mcp, because some clients do not follow redirects"
+	for _, f := range findings {
+		must.CheckThat(t, strings.HasPrefix(f, string(OK)+" ") || f == redirected, "%s", f)
+	}
+	must.CheckThat(t, slices.Contains(findings, redirected), "%q", findings)
+}
+
 func testServer(kind string) *client.CommandTarget {
 	return &client.CommandTarget{CommandOptions: transport.CommandOptions{Path: os.Args[0],
 		Env: []string{serverKind + "=" + kind, "GORACE=atexit_sleep_ms=0"}}} // it would sleep for a second at its end
@@ -139,14 +160,15 @@ func TestFaultsOfAnEndpointAreFound(t *testing.T) {
 	must.Check(t, err)
 	for _, want := range []string{
 		"warning connect: the server has no name or no version",
-		"problem origin: does not do this: rejects requests of web pages",
-		"warning origin: does not do this: rejects requests for another host",
-		"warning session: the session id has 1 characters only",
-		"problem session: does not do this: rejects an unknown session",
+		"problem origin: does not reject requests from web pages of other origins with status 403: it answers with " +
+			"status 200 and a result -> ",
+		"warning origin: does not reject requests for another host: it answers with status 200 and a result -> ",
+		"warning session: the session ID has only 1 character, so",
+		"problem session: does not reject an unknown session with status 404: it answers with status 200",
 		"ok lists: 4 tools",
 		"warning size: the definitions of the tools need about 3",
 		"warning tools: the name has characters that clients may reject: a b ->",
-		"warning tools: a tool has no description, by which models choose tools: a b ->",
+		"warning tools: a tool has no description; models choose tools by it: a b ->",
 		"note tools: an argument has no description: a b x ->",
 		"warning tools: a required argument is not among the properties: a b y ->",
 		"problem tools: a reference of the input schema has no target: ref https://example.com/x.json ->",
@@ -278,8 +300,8 @@ func TestFaultsOfACommandAreFound(t *testing.T) {
 	must.Check(t, err)
 	all := strings.Join(findings, "\n")
 	for _, want := range []string{
-		`problem process: writes a line to standard output that is not a message: "Listening for requests"`,
-		"ok process: serves on after an invalid line",
+		`problem process: writes a line to standard output that is not an MCP message: "Listening for requests"`,
+		"ok process: keeps running after an invalid line",
 		"warning process: does not exit within 300ms after its standard input was closed",
 	} {
 		must.CheckContains(t, all, want, "no finding")

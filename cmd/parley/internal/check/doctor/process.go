@@ -51,9 +51,9 @@ func (e *Examination) process(ctx context.Context, supported []mcp.Revision) {
 	}
 	junk, answered := e.converse(ctx, conn, first)
 	if junk != "" {
-		e.report("process", Problem, "write log messages to standard error; standard output is for messages of the "+
-			"protocol only",
-			"writes a line to standard output that is not a message: %.120q", junk)
+		e.report("process", Problem, "write log messages to standard error, in Python with print(…, file=sys.stderr) "+
+			"or logging; standard output is for messages of the protocol only",
+			"writes a line to standard output that is not an MCP message: %.120q", junk)
 	}
 	if len(supported) == 0 {
 		mu.Lock()
@@ -113,7 +113,7 @@ func (e *Examination) converse(ctx context.Context, conn transport.Conn, message
 	}
 }
 
-// invalidLine examines whether a server serves on after a line that is not JSON.
+// invalidLine examines whether a server keeps running after a line that is not JSON.
 func (e *Examination) invalidLine(ctx context.Context, conn transport.Conn, supported []mcp.Revision) {
 	next := pingMessage
 	if supported[0] == mcp.V20260728 {
@@ -132,7 +132,7 @@ func (e *Examination) invalidLine(ctx context.Context, conn transport.Conn, supp
 		}
 		if m, invalid := jsonrpc.Parse(line, jsonrpc.Limits{}); invalid == nil && m.Kind == jsonrpc.Response &&
 			fmt.Sprint(m.ID) == "2" {
-			e.report("process", OK, "", "serves on after an invalid line")
+			e.report("process", OK, "", "keeps running after an invalid line")
 			return
 		}
 	}

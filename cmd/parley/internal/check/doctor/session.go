@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/internal/redirect"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -33,7 +34,7 @@ func (e *Examination) session(ctx context.Context, p *prober, r mcp.Revision) {
 	a, err := p.post(ctx, initialize(string(r)))
 	if err != nil || a.message == nil || a.message.Err != nil {
 		e.report("session", Problem, "answer initialize with a result, as JSON or as an event stream",
-			"initialize in %s gets no result", r)
+			"does not answer initialize in %s with a result", r)
 		return
 	}
 	id := a.header.Get(headerSession)
@@ -44,7 +45,8 @@ func (e *Examination) session(ctx context.Context, p *prober, r mcp.Revision) {
 	defer p.end(ctx, a, r)
 	e.apply(ctx, []rule{{
 		check: "session", does: "rejects an unknown session with status 404", level: Problem,
-		fix: "answer with status 404, so that clients begin a new session after a restart of the server",
+		fails: "does not reject an unknown session with status 404",
+		fix:   "answer with status 404, so that clients begin a new session after a restart of the server",
 		send: func() (*answer, error) {
 			return p.post(ctx, pingMessage, headerRevision, string(r), headerSession, "doctor-unknown-session")
 		},
@@ -64,32 +66,33 @@ func (p *prober) end(ctx context.Context, a *answer, r mcp.Revision) {
 // minSessionID is the length of 128 random bits in base 64.
 const minSessionID = 22
 
-// sessionID examines the id of a session.
+// sessionID examines the ID of a session.
 func (e *Examination) sessionID(id string) {
 	visible := strings.IndexFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7E }) < 0
 	switch {
 	case id == "":
-		e.report("session", Note, "", "keeps no sessions")
+		e.report("session", Note, "", "uses no sessions")
 	case !visible:
 		e.report("session", Problem, "use visible ASCII characters only",
-			"the session id has characters that are not allowed")
+			"the session ID has characters that are not allowed")
 	case len(id) < minSessionID:
 		e.report("session", Warning, "use at least 128 random bits",
-			"the session id has %d characters only, so it can be guessed", len(id))
+			"the session ID has only %s, so it can be guessed", terminal.Count(len(id), "character"))
 	default:
-		e.report("session", OK, "", "begins sessions with ids of %d characters", len(id))
+		e.report("session", OK, "", "session IDs have %d characters", len(id))
 	}
 }
 
 // prober sends single HTTP requests to an endpoint, with the credentials of the target.
 type prober struct {
 	target *client.HTTPTarget
+	url    string            // where requests go: the URL of the target, or where the server redirects to
 	auth   client.Authorizer // nil: none
 	base   http.RoundTripper // nil: http.DefaultTransport
 }
 
 func (e *Examination) newProber(target *client.HTTPTarget) *prober {
-	p := &prober{target: target, auth: e.Dialer.Auth, base: client.NewTransport()}
+	p := &prober{target: target, url: target.URL, auth: e.Dialer.Auth, base: client.NewTransport()}
 	if e.Dialer.HTTPClient != nil {
 		p.base = e.Dialer.HTTPClient.Transport
 	}
@@ -105,6 +108,7 @@ type answer struct {
 
 const (
 	maxProbeBody   = 1 << 20 // bytes of a response that are read
+	maxRedirects   = 3       // as of a client
 	contentJSON    = "application/json"
 	contentEvents  = "text/event-stream"
 	headerRevision = "Mcp-Protocol-Version"
@@ -118,8 +122,9 @@ func (p *prober) post(ctx context.Context, message string, headers ...string) (*
 		append([]string{"Content-Type", contentJSON, "Accept", contentJSON + ", " + contentEvents}, headers...)...)
 }
 
-// send sends a request and reads the response, up to the first JSON-RPC response of an event stream. It follows no
-// redirects.
+// send sends a request and reads the response, up to the first JSON-RPC response of an event stream. It follows the
+// same redirects as a client. Later requests go where the last one led, because a redirect of a request for another
+// host can lead to that host.
 func (p *prober) send(ctx context.Context, method, message string, headers ...string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -137,13 +142,14 @@ func (p *prober) send(ctx context.Context, method, message string, headers ...st
 			a.message = &m
 		}
 	}}
-	h := &http.Client{Transport: transport, CheckRedirect: redirect.None}
+	h := &http.Client{Transport: transport, CheckRedirect: redirect.SameOrigin(maxRedirects)}
 	resp, err := h.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	a.status, a.header = resp.StatusCode, resp.Header
+	p.url = resp.Request.URL.String()
 	body := io.LimitReader(resp.Body, maxProbeBody)
 	for buffer := make([]byte, 4096); a.message == nil; {
 		if _, err = body.Read(buffer); err != nil {
@@ -158,7 +164,7 @@ func (p *prober) send(ctx context.Context, method, message string, headers ...st
 
 // request returns a request with the headers of the target and others, and with credentials.
 func (p *prober) request(ctx context.Context, method, message string, headers []string) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, p.target.URL, strings.NewReader(message))
+	req, err := http.NewRequestWithContext(ctx, method, p.url, strings.NewReader(message))
 	if err != nil {
 		return nil, err
 	}

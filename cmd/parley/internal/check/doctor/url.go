@@ -130,6 +130,7 @@ func (e *Examination) time() time.Time {
 type rule struct {
 	check string // the check of the finding
 	does  string // what a server does that obeys the rule, such as "rejects a header …"
+	fails string // what the others do
 	level Level  // of the finding if the server does not
 	fix   string
 	send  func() (*answer, error)
@@ -148,8 +149,12 @@ func (e *Examination) endpoint(ctx context.Context, target *client.HTTPTarget, s
 	for _, r := range supported {
 		if r >= mcp.V20250326 && r < mcp.V20260728 { // Streamable HTTP with sessions
 			e.session(ctx, p, r)
-			return
+			break
 		}
+	}
+	if p.url != target.URL {
+		e.report("address", Note, "use "+client.URL(p.url).String()+", because some clients do not follow redirects",
+			"the server redirects requests")
 	}
 }
 
@@ -162,12 +167,11 @@ func (e *Examination) apply(ctx context.Context, rules []rule) {
 			return
 		case err != nil:
 			e.report(r.check, Problem, "answer every request within seconds",
-				"a client cannot find out whether the server %s: %s", r.does, e.text(err))
+				"cannot check whether the server %s: %s", r.does, e.text(err))
 		case r.obeys(a):
 			e.report(r.check, OK, "", "%s", r.does)
 		default:
-			e.report(r.check, r.level, r.fix, "does not do this: %s; it answers with status %d%s", r.does, a.status,
-				a.errorText())
+			e.report(r.check, r.level, r.fix, "%s: it answers with status %d%s", r.fails, a.status, a.errorText())
 		}
 	}
 }
@@ -194,14 +198,17 @@ func (p *prober) originRules(post func(headers ...string) (*answer, error)) []ru
 		level = Problem // every web page in the user's browser can reach it
 	}
 	rules := []rule{{
-		check: "origin", does: "rejects requests of web pages of other origins with status 403", level: level,
-		fix:   "compare the header Origin with the origins that you allow",
+		check: "origin", does: "rejects requests from web pages of other origins with status 403", level: level,
+		fails: "does not reject requests from web pages of other origins with status 403",
+		fix: "compare the header Origin with the origins that you allow; SDKs have a setting for it, such as " +
+			"TransportSecuritySettings in Python",
 		send:  func() (*answer, error) { return post("Origin", "http://doctor.invalid") },
 		obeys: rejects,
 	}}
 	if local {
 		rules = append(rules, rule{
 			check: "origin", does: "rejects requests for another host", level: Warning,
+			fails: "does not reject requests for another host",
 			fix: "compare the header Host with the names of the server, so that a web page cannot reach it by DNS " +
 				"rebinding",
 			send:  func() (*answer, error) { return post("Host", "doctor.invalid") },
