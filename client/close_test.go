@@ -292,6 +292,65 @@ func TestHalfOpenConnectionIsLost(t *testing.T) {
 	}
 }
 
+// paused is a transport to a server that stands still during a call, for example at a breakpoint: it sends keep-alive
+// comments for a minute, then nothing for ten, and meanwhile answers no pings.
+type paused struct {
+	mock
+	resumed atomic.Pointer[chan struct{}] // nil until the server stands still
+}
+
+func (p *paused) RoundTrip(r *http.Request) (*http.Response, error) {
+	var m jsonrpc.Message
+	if r.Body != nil {
+		body, _ := io.ReadAll(r.Body)
+		m, _ = jsonrpc.Parse(body, jsonrpc.Limits{})
+	}
+	if resumed := p.resumed.Load(); resumed != nil && m.Method == mcp.MethodPing {
+		select {
+		case <-*resumed:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	w := httptest.NewRecorder()
+	if m.Method != mcp.MethodCallTool {
+		p.answer(w, m)
+		return w.Result(), nil
+	}
+	stream, out := io.Pipe()
+	go func() {
+		for range 5 {
+			_, _ = io.WriteString(out, ": keep-alive\n\n")
+			time.Sleep(15 * time.Second)
+		}
+		resumed := make(chan struct{})
+		p.resumed.Store(&resumed)
+		time.Sleep(10 * time.Minute)
+		close(resumed)
+		_, _ = io.WriteString(out, "data: "+strings.ReplaceAll(ok(called).body, "$id", m.ID.String())+"\n\n")
+		out.Close()
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
+		Body: stream, Request: r}, nil
+}
+
+func TestServerMayStandStillIfPingsHaveNoTimeout(t *testing.T) {
+	for ping, survives := range map[time.Duration]bool{0: false, -1: true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &paused{mock: mock{answers: map[string][]reply{"initialize": {ok(initialized)},
+				"ping": {ok(`"result":{}`)}}, otherwise: status(405, "")}}
+			d := quiet()
+			d.Revision, d.Timeouts = mcp.V20250618, client.Timeouts{Ping: ping, Tool: time.Hour}
+			d.HTTPClient = &http.Client{Transport: server}
+			c := must.Get(d.Dial(t.Context(), client.URL("http://server.test/mcp")))(t)
+			_, err := c.CallTool(t.Context(), "a", nil)
+			must.CheckThat(t, (err == nil) == survives, "with %v for pings: %v", ping, err)
+			c.Close()
+			time.Sleep(time.Hour) // until the server has resumed
+		})
+	}
+}
+
 func TestConnIsNotPingedByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, rec := dial(t, legacyServer())

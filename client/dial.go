@@ -37,7 +37,7 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 	options := httpclient.Options{
 		URL: t.URL, HTTP: d.HTTPClient, Header: make(http.Header), Logger: d.Logger, MaxMessage: d.MaxMessage,
 		Trace:         d.Trace,
-		DetectSilence: d.KeepAlive >= 0,
+		DetectSilence: d.KeepAlive >= 0 && d.Timeouts.Ping > 0,
 	}
 	for name, values := range t.Header { // in any spelling, and perhaps in two
 		name = http.CanonicalHeaderKey(name)

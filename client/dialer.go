@@ -101,7 +101,8 @@ type Dialer struct {
 	// checks for a [Conn]. A negative value disables the checks. The client never checks a
 	// [Command], whose exit it notices, and has no idle connections over HTTP in 2026-07-28.
 	// Unless KeepAlive is negative, an event stream over HTTP is also lost if the server has
-	// sent keep-alive comments on it and stops.
+	// sent keep-alive comments on it and stops. With a negative Timeouts.Ping no silence is too
+	// long: a server may stand still, for example at a breakpoint.
 	KeepAlive time.Duration
 
 	// Middleware wraps every request to a server, including those that the client makes by itself, for instance to

@@ -19,6 +19,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
+	library "github.com/parley-mcp/parley/server"
 )
 
 // waitLimit is the time-out of everything that a test waits for.
@@ -376,6 +377,35 @@ func TestCancelEndsACall(t *testing.T) {
 		t.Errorf("call %+v", c)
 	}
 	p.await("end of the question", func() bool { return len(p.question) == 0 })
+}
+
+// A call takes as long as the user waits, for example for a server at a breakpoint.
+func TestCallsHaveNoTimeout(t *testing.T) {
+	s := &library.Server{Name: "slow", Version: "1", Logger: slog.New(slog.DiscardHandler)}
+	library.AddTool(s, mcp.Tool{Name: "pause"}, func(ctx context.Context, _ struct{}) (string, error) {
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+			return "resumed", nil
+		}
+	})
+	served := httptest.NewServer(s)
+	defer served.Close()
+	one := serverAt(served.URL)
+	one.Name = "demo" // as page.connect calls it
+	one.Dialer = func(context.Context) (*client.Dialer, error) {
+		return &client.Dialer{Name: "test", Logger: slog.New(slog.DiscardHandler),
+			Timeouts: client.Timeouts{Tool: time.Millisecond, Max: time.Millisecond}}, nil
+	}
+	p := start(t, one)
+	p.connect(func(*Settings) {})
+	number := p.call(callRequest{Method: mcp.MethodCallTool, Name: "pause", Arguments: json.RawMessage(`{}`)})
+	if c, result := p.finished(number); c.State != callDone || text(result) != "resumed" {
+		t.Errorf("call %+v", c)
+	}
+	p.stop()
+	must.Check(t, s.Shutdown(context.Background()))
 }
 
 func TestSettingsDecideWhichCapabilitiesAreDeclared(t *testing.T) {

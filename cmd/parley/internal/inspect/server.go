@@ -167,6 +167,8 @@ func (s *server) dialer(settings Settings) (*client.Dialer, error) {
 	d := *dialer
 	record := recorder{log: s.hub.log, server: s.Name, observe: s.observe}
 	d.Revision, d.NoTasks = cmp.Or(settings.Revision, d.Revision), !settings.Tasks
+	// The user sees how long a call takes and can cancel it; the server may stand at a breakpoint.
+	d.Timeouts.Tool, d.Timeouts.Max, d.Timeouts.Ping = -1, -1, -1
 	d.OnConnectionLost = func(err error) { s.lost(err) }
 	if t, ok := s.Target.(*client.HTTPTarget); ok {
 		exchanges := &httpRecorder{recorder: record, secret: s.hub.secretHeaders(t.Header),
