@@ -29,39 +29,6 @@ func (c *callers) none() bool {
 	return c.keys == "" && c.header == "" && c.groups == "" && c.from == nil
 }
 
-// set reads a setting. It reports false if it does not know the name.
-func (c *callers) set(name, value string) (known bool, err error) {
-	switch name {
-	case "dev":
-		for user := range strings.SplitSeq(value, ",") {
-			if _, err := principal.New("dev", user, ""); err != nil {
-				return true, fmt.Errorf("users must be names separated by commas, such as ada,bob: %w", err)
-			}
-			c.users = append(c.users, user)
-		}
-	case "keys":
-		if c.keys != "" {
-			return true, errors.New("keys is given twice; put all keys into one file")
-		}
-		c.keys = value
-	case "proxy":
-		if c.header != "" {
-			return true, errors.New("proxy is given twice")
-		}
-		c.header, err = headerName(value)
-	case "proxy-groups":
-		c.groups, err = headerName(value)
-	case "proxy-from":
-		var from netip.Prefix
-		if from, err = networkOf(value); err == nil {
-			c.from = append(c.from, from)
-		}
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
 // headerName returns a header in its canonical form. A header that has secrets is not one with a name.
 func headerName(name string) (string, error) {
 	canonical := http.CanonicalHeaderKey(name)

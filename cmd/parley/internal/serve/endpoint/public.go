@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -28,6 +29,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/internal/challenge"
 	"github.com/parley-mcp/parley/internal/httpurl"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 )
 
@@ -294,53 +296,56 @@ func (f *AuthFlag) Type() string { return "setting" }
 // Set implements pflag.Value.
 func (f *AuthFlag) Set(word string) error {
 	name, value, has := strings.Cut(word, "=")
+	toggle := map[string]*bool{"dev": &f.Dev, "dpop": &f.dpop, "no-resource": &f.NoResource,
+		"assume-pkce": &f.AssumePKCE}[name]
+	list := map[string]*[]string{"issuer": &f.issuers, "audience": &f.tokens.audiences, "type": &f.tokens.types,
+		"allow-client": &f.tokens.clients}[name]
+	text := map[string]*string{"resource": &f.resource, "client": &f.ClientID, "keys": &f.keys, "proxy": &f.header,
+		"profile": &f.tokens.profile, "scopes-from": &f.tokens.scopesFrom, "introspect": &f.tokens.introspect}[name]
+	var err error
 	switch {
-	case word == "dev":
-		f.Dev = true
-	case word == "dpop":
-		f.dpop = true
-	case word == "no-resource":
-		f.NoResource = true
-	case word == "assume-pkce":
-		f.AssumePKCE = true
+	case !has && toggle != nil:
+		*toggle = true
 	case has && value == "":
 		return fmt.Errorf("%s requires a value", name)
-	case has && name == "issuer":
-		f.issuers = append(f.issuers, value)
-	case has && name == "resource" && f.resource == "":
-		f.resource = value
-	case has && name == "resource":
-		return errors.New("resource is given twice")
+	case has && list != nil:
+		*list = append(*list, value)
+	case has && text != nil && *text != "":
+		return fmt.Errorf("%s is given twice", name)
+	case has && text != nil:
+		*text = value
+		if name == "proxy" {
+			*text, err = headerName(value)
+		}
 	case has && name == "scope":
 		f.Scopes = append(f.Scopes, strings.Fields(value)...)
-	case has && name == "client":
-		f.ClientID = value
 	case has && name == "client-secret-file":
-		secret, err := os.ReadFile(value)
-		if err != nil {
-			return err
+		var secret []byte
+		secret, err = os.ReadFile(value)
+		if f.ClientSecret = strings.TrimSpace(string(secret)); err == nil && f.ClientSecret == "" {
+			err = fmt.Errorf("file %s is empty", value)
 		}
-		if f.ClientSecret = strings.TrimSpace(string(secret)); f.ClientSecret == "" {
-			return fmt.Errorf("file %s is empty", value)
+	case has && name == "dev":
+		f.Dev, f.users = true, append(f.users, strings.Split(value, ",")...)
+		for _, user := range f.users {
+			if _, err := principal.New("dev", user, ""); err != nil {
+				return fmt.Errorf("users must be names separated by commas, such as ada,bob: %w", err)
+			}
 		}
+	case has && name == "proxy-groups":
+		f.groups, err = headerName(value)
+	case has && name == "proxy-from":
+		var from netip.Prefix
+		from, err = networkOf(value)
+		f.from = append(f.from, from)
 	default:
-		known, err := f.tokens.set(name, value)
-		if !known && err == nil && has {
-			known, err = f.callers.set(name, value)
-		}
-		if err != nil {
-			return err
-		}
-		if !known {
-			return errors.New("must be issuer=URL, profile=NAME, audience=NAME, type=NAME, scopes-from=CLAIM, " +
-				"introspect=URL, allow-client=ID, resource=URL, scope=NAME, client=ID, client-secret-file=FILE, " +
-				"no-resource, assume-pkce, dpop, dev, dev=USERS, keys=FILE, proxy=HEADER, proxy-groups=HEADER or " +
-				"proxy-from=ADDRESS")
-		}
-		f.Dev = f.Dev || name == "dev"
+		return errors.New("must be issuer=URL, profile=NAME, audience=NAME, type=NAME, scopes-from=CLAIM, " +
+			"introspect=URL, allow-client=ID, resource=URL, scope=NAME, client=ID, client-secret-file=FILE, " +
+			"no-resource, assume-pkce, dpop, dev, dev=USERS, keys=FILE, proxy=HEADER, proxy-groups=HEADER or " +
+			"proxy-from=ADDRESS")
 	}
 	f.words = append(f.words, word)
-	return nil
+	return err
 }
 
 // required reports whether the endpoint requires authorization.

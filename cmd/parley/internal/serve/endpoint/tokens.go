@@ -27,37 +27,6 @@ const (
 	profileGoogle = "google"
 )
 
-// set applies a setting. It reports whether it knows its name.
-func (f *tokenFlags) set(name, value string) (known bool, err error) {
-	once := func(field *string) (bool, error) {
-		if *field != "" {
-			return true, errors.New(name + " is given twice")
-		}
-		*field = value
-		return true, nil
-	}
-	if value == "" {
-		return false, nil
-	}
-	switch name {
-	case "profile":
-		return once(&f.profile)
-	case "scopes-from":
-		return once(&f.scopesFrom)
-	case "introspect":
-		return once(&f.introspect)
-	case "audience":
-		f.audiences = append(f.audiences, value)
-	case "type":
-		f.types = append(f.types, value)
-	case "allow-client":
-		f.clients = append(f.clients, value)
-	default:
-		return false, nil
-	}
-	return true, nil
-}
-
 // given reports whether there is a setting.
 func (f *tokenFlags) given() bool {
 	return f.profile != "" || f.audiences != nil || f.types != nil || f.clients != nil || f.scopesFrom != "" ||
