@@ -80,8 +80,12 @@ type auditLog struct {
 	lost int  // records that could not be written since the last one that was
 }
 
-// reopen opens the file again, which another program may have renamed. It keeps the open file if it fails.
+// reopen opens the file again, which another program may have renamed. It keeps the open file if it fails. a may be
+// nil.
 func (a *auditLog) reopen() error {
+	if a == nil {
+		return nil
+	}
 	file, err := a.open()
 	if err != nil {
 		return fmt.Errorf("cannot open the audit log: %w", err)

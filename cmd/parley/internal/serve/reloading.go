@@ -51,21 +51,13 @@ func (u *upstreams) watch(ctx context.Context, stop func(), paths []string, befo
 				stop()
 				return
 			}
-			u.reopenAudit()
+			if err := u.audit.reopen(); err != nil { // a program that rotates logs may have renamed the file
+				u.cmd.PrintErrln("parley: warning: " + terminal.Line(err.Error()))
+			}
 		}
 		if err := u.reload(); err != nil {
 			u.cmd.PrintErrln("parley: warning: configuration not changed: " + terminal.Line(err.Error()))
 		}
-	}
-}
-
-// reopenAudit opens the audit log again, because a program that rotates logs may have renamed it.
-func (u *upstreams) reopenAudit() {
-	if u.audit == nil {
-		return
-	}
-	if err := u.audit.reopen(); err != nil {
-		u.cmd.PrintErrln("parley: warning: " + terminal.Line(err.Error()))
 	}
 }
 
@@ -76,11 +68,11 @@ func (u *upstreams) reload() error {
 	if err != nil {
 		return err
 	}
-	plan, err := newPlan(loaded, u.toolsetsPart, u.rulesPart, u.lockPart, u.serversPart)
+	commit, err := prepare(loaded, u.toolsetsPart, u.rulesPart, u.lockPart, u.serversPart)
 	if err != nil {
 		return err
 	}
-	plan.commit()
+	commit()
 	u.status.Print("  Configuration reloaded.\n")
 	for _, status := range u.host.Status() {
 		u.checkRules(&status)
@@ -262,32 +254,26 @@ func (u *upstreams) reserve(loaded *config.Config) {
 
 // part is a part of what the program does that the files decide, such as its policy. A part checks what the files say
 // about it, and prepares everything that can fail. It changes nothing that the program uses: commit does that, and
-// cannot fail. The parts of a plan are committed in their order.
+// cannot fail. Parts are committed in their order.
 type part func(loaded *config.Config) (commit func(), err error)
 
-// plan is a configuration that was checked, and is not used yet.
-type plan struct{ commits []func() }
-
-// newPlan returns the plan for what was loaded. If a part of it cannot be used, nothing of it can: the error has all
-// reasons.
-func newPlan(loaded *config.Config, parts ...part) (*plan, error) {
-	p := new(plan)
+// prepare prepares all parts of what was loaded, and returns a function that commits them. If a part cannot be used,
+// nothing is: the error has all reasons.
+func prepare(loaded *config.Config, parts ...part) (commit func(), err error) {
+	var commits []func()
 	var errs []error
 	for _, part := range parts {
 		commit, err := part(loaded)
-		p.commits, errs = append(p.commits, commit), append(errs, err)
+		commits, errs = append(commits, commit), append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return p, nil
-}
-
-// commit makes the program use the configuration.
-func (p *plan) commit() {
-	for _, commit := range p.commits {
-		commit()
-	}
+	return func() {
+		for _, commit := range commits {
+			commit()
+		}
+	}, nil
 }
 
 // unusable are the reasons why entries of the files cannot be used, by the names of the entries.

@@ -38,20 +38,20 @@ func (p *served) parts(fails ...int) (parts []part) {
 func TestNothingIsCommittedBeforeAllPartsArePrepared(t *testing.T) {
 	var p served
 	loaded := new(config.Config)
-	plan := must.Get(newPlan(loaded, p.parts()...))(t)
-	must.CheckEqual(t, p.uses, [3]*config.Config{}, "a plan that is not committed has an effect")
-	plan.commit()
+	commit := must.Get(prepare(loaded, p.parts()...))(t)
+	must.CheckEqual(t, p.uses, [3]*config.Config{}, "a configuration that is not committed has an effect")
+	commit()
 	must.CheckEqual(t, p.uses, [3]*config.Config{loaded, loaded, loaded}, "used")
 	must.CheckEqual(t, strings.Join(p.events, ", "),
 		"prepare 0, prepare 1, prepare 2, commit 0, commit 1, commit 2", "order")
 }
 
-func TestPlanWithAnInvalidPartHasNoEffectAndNamesAllReasons(t *testing.T) {
+func TestAnInvalidPartHasNoEffectAndAllReasonsAreNamed(t *testing.T) {
 	for _, fails := range [][]int{{0}, {1}, {2}, {0, 2}, {0, 1, 2}} {
 		var p served
-		plan, err := newPlan(new(config.Config), p.parts(fails...)...)
-		if plan != nil || err == nil || p.uses != [3]*config.Config{} {
-			t.Errorf("%v: plan %v, %v, used %v", fails, plan, err, p.uses)
+		commit, err := prepare(new(config.Config), p.parts(fails...)...)
+		if commit != nil || err == nil || p.uses != [3]*config.Config{} {
+			t.Errorf("%v: %v, used %v", fails, err, p.uses)
 			continue
 		}
 		for _, i := range fails {

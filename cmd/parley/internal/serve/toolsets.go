@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -121,9 +122,6 @@ func (t *toolsets) stop(old *toolset) {
 	})
 }
 
-// wait waits for the gateways, whose context must have ended.
-func (t *toolsets) wait() { t.running.Wait() }
-
 // protection is the authorization that the endpoint requires.
 type protection struct {
 	resource *auth.ProtectedResource // nil without --auth
@@ -135,7 +133,8 @@ type protection struct {
 func (a *protection) limit(s *server.Server, c *config.Toolset, path string) error {
 	if a.resource == nil {
 		if len(c.Scopes) > 0 || c.Principals != nil {
-			return &toolsetAuthError{c}
+			return fmt.Errorf("%s: toolset %q: scopes and principals require --auth; add --auth issuer=URL", c.Source,
+				c.Name)
 		}
 		return nil
 	}
@@ -144,14 +143,6 @@ func (a *protection) limit(s *server.Server, c *config.Toolset, path string) err
 		s.Middleware = append(slices.Clone(s.Middleware), a.onlyFor(c))
 	}
 	return s.Auth.Check()
-}
-
-// toolsetAuthError reports a toolset that is limited to some users, who cannot be authenticated.
-type toolsetAuthError struct{ toolset *config.Toolset }
-
-func (e *toolsetAuthError) Error() string {
-	return e.toolset.Source + `: toolset "` + e.toolset.Name +
-		`": scopes and principals require --auth; add --auth issuer=URL`
 }
 
 // onlyFor returns middleware that rejects the calls of principals who may not use a toolset, and records them.

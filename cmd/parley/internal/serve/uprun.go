@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"net"
 	"slices"
@@ -276,22 +275,29 @@ func (r *upRun) serve() (err error) {
 	watching.Go(func() { u.watch(r.ctx, r.cancel, r.paths, r.before) })
 	watching.Go(func() { u.watchLogins(r.ctx) })
 	watching.Go(func() {
-		statuses := u.checked(registered(r.ctx, r.gateway, u.host.Watch(r.ctx)))
-		if !r.verbose && r.endpoint.Log.Format != "json" {
-			u.status.Watch(statuses)
-		}
-		for range statuses { // the log has the state changes
+		for status := range u.host.Watch(r.ctx) {
+			// A user who sees that a server is ready can call its tools.
+			if r.gateway.Await(r.ctx, status) != nil {
+				return
+			}
+			u.checkRules(&status)
+			if !r.verbose && r.endpoint.Log.Format != "json" { // otherwise the log has the changes
+				u.status.Update(status)
+			}
 		}
 	})
 	if r.stdio {
-		awaitFirstLists(r.ctx, r.gateway)
+		// A client that starts parley would list the tools before the servers are ready, and many do so only once.
+		ready, cancel := context.WithTimeout(r.ctx, firstListsTimeout)
+		_ = r.gateway.WaitReady(ready) // the status has the errors
+		cancel()
 		err = r.endpoint.ServeConn(r.ctx, r.cmd, r.server)
 	} else {
 		err = r.endpoint.Serve(r.ctx, r.cmd, r.listener, r.server, &u.toolsets.below)
 	}
 	r.cancel()
 	watching.Wait()
-	u.toolsets.wait()
+	u.toolsets.running.Wait() // the gateways have ended with r.ctx
 	if closeErr := u.host.Close(); closeErr != nil && r.verbose {
 		r.logger.Warn("cannot close all servers", "error", closeErr)
 	}
@@ -300,27 +306,6 @@ func (r *upRun) serve() (err error) {
 
 // firstListsTimeout limits the time that the client of standard input waits for the servers.
 const firstListsTimeout = 10 * time.Second
-
-// awaitFirstLists waits until the servers are ready or have failed. A client that starts parley would list the tools
-// before that, and many clients do so only once.
-func awaitFirstLists(ctx context.Context, g *gateway.Gateway) {
-	ctx, cancel := context.WithTimeout(ctx, firstListsTimeout)
-	defer cancel()
-	_ = g.WaitReady(ctx) // the status has the errors
-}
-
-// registered yields statuses when the gateway has registered what they list, so that a user who sees that a server is
-// ready can call its tools.
-func registered(ctx context.Context, g *gateway.Gateway,
-	statuses iter.Seq[host.ServerStatus]) iter.Seq[host.ServerStatus] {
-	return func(yield func(host.ServerStatus) bool) {
-		for status := range statuses {
-			if g.Await(ctx, status) != nil || !yield(status) {
-				return
-			}
-		}
-	}
-}
 
 // newGatewayServer returns a server without tools.
 func newGatewayServer(logger *slog.Logger) *server.Server {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -64,18 +63,6 @@ func (u *upstreams) watchLogins(ctx context.Context) {
 			return
 		case <-changed:
 			u.host.LoginsChanged()
-		}
-	}
-}
-
-// checked yields statuses, and checks the rules of each.
-func (u *upstreams) checked(statuses iter.Seq[host.ServerStatus]) iter.Seq[host.ServerStatus] {
-	return func(yield func(host.ServerStatus) bool) {
-		for status := range statuses {
-			u.checkRules(&status)
-			if !yield(status) {
-				return
-			}
 		}
 	}
 }

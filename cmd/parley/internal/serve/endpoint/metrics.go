@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"net/http"
 	"os"
@@ -233,6 +232,8 @@ type Status struct {
 	width  int          // of the longest server name
 	logger *slog.Logger // if w is for log records, and otherwise nil
 
+	printed map[string]string // the state of each server that was printed last
+
 	bold, dim, green, red lipgloss.Style
 }
 
@@ -241,7 +242,7 @@ func NewStatus(w io.Writer) *Status {
 		// The writer removes colours unless w is a terminal, or if NO_COLOR is set.
 		w: colorprofile.NewWriter(w, os.Environ()), logger: program.LoggerOf(w), bold: lipgloss.NewStyle().Bold(true),
 		dim: lipgloss.NewStyle().Faint(true), green: lipgloss.NewStyle().Foreground(lipgloss.Green),
-		red: lipgloss.NewStyle().Foreground(lipgloss.Red),
+		red: lipgloss.NewStyle().Foreground(lipgloss.Red), printed: make(map[string]string),
 	}
 }
 
@@ -321,39 +322,31 @@ func (p *Status) Reserve(name string) {
 	p.width = max(p.width, len(name))
 }
 
-// Watch prints the changes of state until changes ends.
-func (p *Status) Watch(changes iter.Seq[host.ServerStatus]) {
-	printed := make(map[string]string)
-	for s := range changes {
-		switch s.State {
-		case host.Ready:
-			if text := p.summary(s); text != printed[s.Name] { // the status also changes with each list
-				printed[s.Name] = text
-				p.line(p.green.Render("✓"), s.Name, text)
-			}
-		case host.Down, host.NeedsLogin:
-			if text := failureOf(s); text != printed[s.Name] { // repeated attempts fail with the same error
-				printed[s.Name] = text
-				p.Failed(s.Name, text)
-			}
-		case host.CallersOnly:
-			text := "lists nothing without a login, so each caller sees what its own login allows"
-			if text != printed[s.Name] {
-				printed[s.Name] = text
-				p.Note(s.Name, text)
-			}
-		case host.NotStarted:
-			if s.Revision == "" {
-				p.Note(s.Name, "not started: starts with the first request that needs it")
-				continue
-			}
-			delete(printed, s.Name)
-			p.Note(s.Name, "ended because it was idle: starts with the next request that needs it")
-		case host.Removed:
-			delete(printed, s.Name)
-			p.Note(s.Name, "removed")
-		}
+// Update prints the state of a server, unless the same was printed last: the status also changes with each list, and
+// repeated attempts fail with the same error. It must not be called concurrently.
+func (p *Status) Update(s host.ServerStatus) {
+	text, show := "", p.Note
+	switch {
+	case s.State == host.Ready:
+		text, show = p.summary(s), func(name, text string) { p.line(p.green.Render("✓"), name, text) }
+	case s.State == host.Down, s.State == host.NeedsLogin:
+		text, show = failureOf(s), p.Failed
+	case s.State == host.CallersOnly:
+		text = "lists nothing without a login, so each caller sees what its own login allows"
+	case s.State == host.NotStarted && s.Revision == "":
+		text = "not started: starts with the first request that needs it"
+	case s.State == host.NotStarted:
+		text = "ended because it was idle: starts with the next request that needs it"
+	case s.State == host.Removed:
+		text = "removed"
 	}
+	if text == "" || text == p.printed[s.Name] {
+		return
+	}
+	if p.printed[s.Name] = text; s.State == host.Removed {
+		delete(p.printed, s.Name)
+	}
+	show(s.Name, text)
 }
 
 // summary describes a server that is ready.
