@@ -16,7 +16,7 @@ func main() { os.Exit(runMain(program.NotifyContext(), os.Args[1:])) }
 
 // runMain runs a command line, and returns the exit code.
 func runMain(ctx context.Context, args []string) int {
-	if code, isStep := confine.Step(args); isStep {
+	if code, isStep := confine.Main(args); isStep {
 		return code
 	}
 	lipgloss.EnableLegacyWindowsANSI(os.Stderr)

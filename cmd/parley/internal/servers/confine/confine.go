@@ -10,9 +10,7 @@ package confine
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +18,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 )
 
 // Command is the first argument of parley with which it calls [Main].
@@ -57,6 +57,12 @@ func (r *Rules) Clone() *Rules {
 	return &c
 }
 
+// step is what [Main] receives: the rules, and the name of the server.
+type step struct {
+	Name  string
+	Rules Rules
+}
+
 // Wrap returns the program and the arguments that start another program with the rules, whose paths must be absolute.
 // name identifies the server; the processes of one name share a directory for temporary files. On a system that cannot
 // enforce anything, Wrap returns the other program itself if r is BestEffort; without BestEffort, the step reports the
@@ -69,94 +75,42 @@ func (r *Rules) Wrap(name, program string, args []string) (string, []string, err
 	if err != nil {
 		return "", nil, err
 	}
-	return self, slices.Concat([]string{Command}, r.words(name), []string{"--", program}, args), nil
-}
-
-// words returns the flags for [Main].
-func (r *Rules) words(name string) []string {
-	words := []string{"-name=" + name}
-	for _, path := range r.Read {
-		words = append(words, "-read="+path)
-	}
-	for _, path := range r.Write {
-		words = append(words, "-write="+path)
-	}
-	if r.Network {
-		words = append(words, "-network")
-	}
-	if r.Memory != "" {
-		words = append(words, "-memory="+r.Memory)
-	}
-	if r.Processes > 0 {
-		words = append(words, "-processes="+strconv.Itoa(r.Processes))
-	}
-	if r.Files > 0 {
-		words = append(words, "-files="+strconv.Itoa(r.Files))
-	}
-	if r.BestEffort {
-		words = append(words, "-bestEffort")
-	}
-	return words
+	text, err := json.Marshal(step{name, *r}, json.FormatNilSliceAsNull(true))
+	return self, slices.Concat([]string{Command, string(text), program}, args), err
 }
 
 // Of returns the rules with which a command starts, or nil if it is none that Wrap has returned.
 func Of(args []string) *Rules {
-	if len(args) == 0 || args[0] != Command {
-		return nil
+	if s, _, err := parse(args); err == nil {
+		return &s.Rules
 	}
-	r, _, _, err := parse(args[1:])
-	if err != nil {
-		return nil
-	}
-	return r
+	return nil
 }
 
-// parse is the opposite of Wrap.
-func parse(args []string) (r *Rules, name string, command []string, err error) {
-	r = new(Rules)
-	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	list := func(to *[]string) func(string) error {
-		return func(path string) error {
-			*to = append(*to, path)
-			return nil
-		}
+// parse returns what Wrap has written to arguments, and the command that follows.
+func parse(args []string) (s step, command []string, err error) {
+	if len(args) < 3 || args[0] != Command {
+		return s, nil, errors.New("no program")
 	}
-	flags.StringVar(&name, "name", "", "")
-	flags.Func("read", "", list(&r.Read))
-	flags.Func("write", "", list(&r.Write))
-	flags.BoolVar(&r.Network, "network", false, "")
-	flags.StringVar(&r.Memory, "memory", "", "")
-	flags.IntVar(&r.Processes, "processes", 0, "")
-	flags.IntVar(&r.Files, "files", 0, "")
-	flags.BoolVar(&r.BestEffort, "bestEffort", false, "")
-	if err = flags.Parse(args); err == nil && flags.NArg() == 0 {
-		err = errors.New("no program")
-	}
-	return r, name, flags.Args(), err
+	return s, args[2:], json.Unmarshal([]byte(args[1]), &s)
 }
 
 // prefix begins the line about an error of the step.
 const prefix = "parley: confine: "
 
-// Step runs the command that parley starts itself with, and reports whether args are it. It does not return if this
-// process becomes another program.
-func Step(args []string) (exitCode int, isStep bool) {
+// Main runs the command that parley starts itself with, and reports whether args are it: it restricts this process and
+// makes it the program that [Rules.Wrap] has named. It returns only if that fails, with the exit code. It must be
+// called before the process does anything else.
+func Main(args []string) (exitCode int, isStep bool) {
 	if len(args) == 0 || args[0] != Command {
 		return 0, false
 	}
-	return Main(args[1:]), true
-}
-
-// Main restricts this process and makes it the program that args name, after the flags of [Rules.Wrap]. It returns
-// only if that fails, with the exit code. It must be called before the process does anything else.
-func Main(args []string) int {
-	rules, name, command, err := parse(args)
+	s, command, err := parse(args)
 	if err == nil {
-		err = rules.become(name, command)
+		err = s.Rules.become(s.Name, command)
 	}
 	fmt.Fprintln(os.Stderr, prefix+err.Error())
-	return ExitCode
+	return ExitCode, true
 }
 
 // Failure returns why the step could not start the program, from the last line that it wrote to standard error, or "".

@@ -256,7 +256,7 @@ var roles = map[string]func(args []string) int{"escape": escape, "work": work, "
 	"old": onOldKernel}
 
 func TestMain(m *testing.M) {
-	if code, isStep := Step(os.Args[1:]); isStep {
+	if code, isStep := Main(os.Args[1:]); isStep {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {

@@ -14,16 +14,16 @@ func TestTheStepReceivesTheRules(t *testing.T) {
 	rules := &Rules{Read: []string{"/a b", "-c"}, Write: []string{"/=d"}, Network: true, Memory: "2GiB", Processes: 3,
 		Files: 4, BestEffort: true}
 	for _, want := range []*Rules{rules, {}, {Network: true}, {Read: []string{"/x"}}} {
-		args := append(want.words("name"), "--", "program", "-read=/y", "--", "z")
-		got, name, command, err := parse(args)
+		_, args, err := want.Wrap("name", "program", []string{"-read=/y", "--", "z"})
 		must.Do(t, err)
-		diff := cmp.Diff(want, got)
-		must.CheckThat(t, diff == "" && name == "name", "name %q, rules (-want, +got):\n%s", name, diff)
+		got, command, err := parse(args)
+		must.Do(t, err)
+		must.CheckEqual(t, cmp.Diff(step{"name", *want}, got), "")
 		must.CheckEqual(t, cmp.Diff([]string{"program", "-read=/y", "--", "z"}, command), "")
-		must.CheckEqual(t, cmp.Diff(want, Of(append([]string{Command}, args...))), "")
+		must.CheckEqual(t, cmp.Diff(want, Of(args)), "")
 	}
-	for _, args := range [][]string{nil, {"-name=x"}, {"-name=x", "--"}, {"-other", "--", "program"}} {
-		if _, _, _, err := parse(args); err == nil {
+	for _, args := range [][]string{nil, {Command}, {Command, "{}"}, {Command, "-name=x", "program"}, {"x", "{}", "program"}} {
+		if _, _, err := parse(args); err == nil {
 			t.Errorf("%q: no error", args)
 		}
 	}
