@@ -98,11 +98,26 @@ func read(path string, limit int64) ([]byte, fs.FileMode, error) {
 	if !info.Mode().IsRegular() { // a rename would replace a device or a pipe by a file
 		return nil, 0, fmt.Errorf("%s must be a regular file", path)
 	}
+	content, err := readAll(file, limit)
+	return append([]byte{}, content...), info.Mode().Perm(), err
+}
+
+// Read returns the content of the file at path, which can also be a pipe. More than limit bytes are an error.
+func Read(path string, limit int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readAll(file, limit)
+}
+
+func readAll(file *os.File, limit int64) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(file, limit+1))
 	if err == nil && int64(len(content)) > limit {
-		err = fmt.Errorf("file %s is too large: the limit is %d bytes", path, limit)
+		err = fmt.Errorf("file %s is too large: the limit is %d bytes", file.Name(), limit)
 	}
-	return append([]byte{}, content...), info.Mode().Perm(), err
+	return content, err
 }
 
 // maxLinks is the maximum length of a chain of symbolic links, as in Linux.

@@ -34,7 +34,6 @@ var writes = map[string]string{
 	"cmd/parley/internal/check/test.go: os.Create":                       "a report, which may be a pipe",
 	"cmd/parley/internal/traffic/recording/recording.go: os.OpenFile":    "a new file, which grows",
 	"cmd/parley/internal/use/savedir.go: OpenFile":                       "a new file",
-	"cmd/parley/internal/use/skillinstall.go: OpenFile":                  "a new file in a directory under a lock",
 	"cmd/parley/internal/use/skillinstall.go: Rename":                    "that directory, when it is complete",
 	"cmd/parley/internal/inspect/web/generate/main.go: os.WriteFile":     "a part of the build",
 	"auth/oauth/browser/open.go: os.WriteFile":                           "a page in a new temporary directory",

@@ -233,12 +233,21 @@ func numberOf(r *http.Request) uint64 {
 }
 
 func (h *hub) postCancel(r *http.Request, _ none) (none, error) {
-	h.cancelCall(numberOf(r))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c := h.find(numberOf(r)); c != nil {
+		c.cancel()
+	}
 	return none{}, nil
 }
 
 func (h *hub) serveResult(w http.ResponseWriter, r *http.Request) {
-	result := h.result(numberOf(r))
+	h.mu.Lock()
+	var result json.RawMessage // nil if there is none
+	if c := h.find(numberOf(r)); c != nil {
+		result = c.result
+	}
+	h.mu.Unlock()
 	if result == nil {
 		writeError(w, fmt.Errorf("result: %w", errNotFound))
 		return

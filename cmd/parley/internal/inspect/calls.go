@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -243,13 +244,13 @@ func (c *call) add(h *hub, kind, text string, message uint64) {
 	if len(c.Steps) == maxSteps {
 		c.Steps = slices.Delete(c.Steps, 1, 2) // keep the first one
 	}
-	c.Steps = append(c.Steps, step{h.since(c), kind, shorten(text, 500), message})
+	c.Steps = append(c.Steps, step{h.since(c), kind, terminal.Shorten(text, 500), message})
 }
 
 // progressed records a progress report.
 func (h *hub) progressed(number uint64, done, total float64, message string) {
 	h.update(number, func(c *call) {
-		c.Progress = &progress{done, total, shorten(message, 500)}
+		c.Progress = &progress{done, total, terminal.Shorten(message, 500)}
 		text := fmt.Sprint(done)
 		if total > 0 {
 			text += fmt.Sprintf(" of %v", total)
@@ -278,25 +279,6 @@ func (h *hub) find(number uint64) *call {
 		if c.Number == number {
 			return c
 		}
-	}
-	return nil
-}
-
-// cancelCall cancels a call.
-func (h *hub) cancelCall(number uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if c := h.find(number); c != nil {
-		c.cancel()
-	}
-}
-
-// result returns the result of a call, a JSON value, or nil if there is none.
-func (h *hub) result(number uint64) json.RawMessage {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if c := h.find(number); c != nil {
-		return c.result
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -367,7 +368,7 @@ func (h *hub) receivedResponse(c *call, e *entry, text []byte) {
 // taskChanged records the status of a task. It is called with mu held.
 func (h *hub) taskChanged(c *call, e *entry, id, status, message string) {
 	before := *c.Task
-	c.Task = &taskState{id, status, shorten(message, 500)}
+	c.Task = &taskState{id, status, terminal.Shorten(message, 500)}
 	switch mcp.TaskStatus(status) {
 	case mcp.TaskInputRequired:
 		c.goOn(callAsking)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/secretname"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 )
@@ -156,23 +157,11 @@ func describe(server string, sent bool, text []byte) (*entry, *jsonrpc.Message) 
 	}
 	for _, name := range []string{"name", "uri", "taskId"} {
 		if value, ok := m.Params.Get(name); ok && len(value) > 1 && value[0] == '"' {
-			e.Subject = shorten(jsonrpc.Unquote(value), 200)
+			e.Subject = terminal.Shorten(jsonrpc.Unquote(value), 200)
 			break
 		}
 	}
 	return e, &m
-}
-
-// shorten cuts a text after a number of bytes.
-func shorten(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit
-	for cut > 0 && text[cut]&0xC0 == 0x80 { // inside a character
-		cut--
-	}
-	return text[:cut] + "…"
 }
 
 // responded records the response of an exchange.
@@ -214,19 +203,13 @@ func (l *log) find(number uint64) (e entry, x *exchange, ok bool) {
 // search returns the numbers of the entries whose text or headers contain words, without regard to case.
 func (l *log) search(words string) []uint64 {
 	l.mu.Lock()
-	kept := slices.Clone(l.entries)
-	l.mu.Unlock()
+	defer l.mu.Unlock()
 	found := []uint64{}
 	want := bytes.ToLower([]byte(words))
-	for _, e := range kept { // texts and headers of an entry do not change, but an exchange receives a response
-		l.mu.Lock()
-		text, x := e.text, e.exchange
-		var headers []http.Header
-		if x != nil {
-			headers = []http.Header{x.RequestHeader, x.ResponseHeader}
-		}
-		l.mu.Unlock()
-		if bytes.Contains(bytes.ToLower(text), want) || headersContain(headers, want) {
+	for _, e := range l.entries {
+		x := e.exchange
+		if bytes.Contains(bytes.ToLower(e.text), want) ||
+			x != nil && headersContain([]http.Header{x.RequestHeader, x.ResponseHeader}, want) {
 			found = append(found, e.Number)
 		}
 	}

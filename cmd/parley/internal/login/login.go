@@ -93,15 +93,11 @@ parley login --explain https://example.com/mcp`,
 
 // oneURL returns the argument of a command that requires one URL.
 func oneURL(cmd *cobra.Command, args []string) (string, error) {
-	switch {
-	case len(args) == 0:
-		return "", fmt.Errorf("no URL; see %s --help", cmd.CommandPath())
-	case len(args) > 1:
-		return "", fmt.Errorf("unexpected argument %q; %s takes one URL", args[1], cmd.Name())
-	case !dialing.IsURL(args[0]):
-		return "", fmt.Errorf("%q is not a URL; logins require http:// or https://", args[0])
+	url, err := program.OneArgument(cmd, args, "URL")
+	if err == nil && !dialing.IsURL(url) {
+		err = fmt.Errorf("%q is not a URL; logins require http:// or https://", url)
 	}
-	return args[0], nil
+	return url, err
 }
 
 // login logs in to the server at url.

@@ -73,10 +73,10 @@ var synonyms = map[string]string{
 	"list": "ls", "tools": "ls", "show": "ls", "describe": "ls", "servers": "ls", "status": "ls", "info": "ls",
 	"resources": "ls", "prompts": "ls", "run": "call", "exec": "call", "invoke": "call", "use": "call", "get": "read",
 	"cat": "read", "remove": "rm", "delete": "rm", "del": "rm", "uninstall": "rm", "new": "add", "start": "up",
-	"proxy": "up", "gateway": "up", "find": "search",
+	"proxy": "up", "gateway": "up",
 	"auth": "login", "authenticate": "login", "signin": "login", "signout": "logout", "check": "doctor",
-	"diagnose": "doctor", "validate": "doctor", "debug": "inspect", "inspector": "inspect", "repl": "shell",
-	"interactive": "shell", "compare": "diff", "record": "tap", "subscribe": "watch",
+	"diagnose": "doctor", "validate": "doctor", "debug": "inspect", "inspector": "inspect", "record": "tap",
+	"subscribe": "watch",
 }
 
 func NoArgs(cmd *cobra.Command, args []string) error {

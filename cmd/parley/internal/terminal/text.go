@@ -38,6 +38,14 @@ func Cut(text string) string {
 	return strings.ToValidUTF8(text[:maxLine], "") + fmt.Sprintf(" … (%d more bytes)", len(text)-maxLine)
 }
 
+// Shorten returns the beginning of a text that has more than limit bytes, and … after it.
+func Shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
 // Verbatim sanitises text for output on one line without changing its spaces, for commands that the user can paste.
 func Verbatim(text string) string { return sanitise(text, false) }
 

@@ -114,7 +114,7 @@ func (s *session) save(cmd *cobra.Command, name string, blocks ...mcp.Content) (
 	if err != nil {
 		return nil, fmt.Errorf("--save: %w", err)
 	}
-	defer dir.close()
+	defer dir.root.Close()
 	saved := make(savedFiles)
 	for _, block := range blocks {
 		var of any = block

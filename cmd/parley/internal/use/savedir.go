@@ -26,6 +26,11 @@ type saveDir struct {
 
 // openSaveDir opens a directory. It creates the directory if it does not exist.
 func openSaveDir(path string) (*saveDir, error) {
+	root, err := openRoot(path)
+	return &saveDir{path, root}, err
+}
+
+func openRoot(path string) (*os.Root, error) {
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return nil, fmt.Errorf("cannot create the directory: %w", err)
 	}
@@ -33,11 +38,21 @@ func openSaveDir(path string) (*saveDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the directory: %w", err)
 	}
-	return &saveDir{path, root}, nil
+	return root, nil
 }
 
-// close closes the directory.
-func (d *saveDir) close() error { return d.root.Close() }
+// writeNew writes a file that does not exist.
+func writeNew(root *os.Root, name string, data []byte) error {
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		err = errors.Join(err, root.Remove(name))
+	}
+	return err
+}
 
 // save writes data to a new file and returns its path. name is a name or a URI from a server; its last part becomes the
 // name of the file, in characters that every system allows. The MIME type determines the extension. If a file of that
@@ -53,16 +68,12 @@ func (d *saveDir) save(name, mimeType string, data []byte) (string, error) {
 		if !filepath.IsLocal(file) { // the name of a device on Windows, such as CON.txt
 			continue
 		}
-		f, err := d.root.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if errors.Is(err, fs.ErrExist) {
+		err := writeNew(d.root, file, data)
+		switch {
+		case errors.Is(err, fs.ErrExist):
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return "", fmt.Errorf("cannot save %s: %w", file, err)
-		}
-		_, err = f.Write(data)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return "", fmt.Errorf("cannot save %s: %w", file, errors.Join(err, d.root.Remove(file)))
 		}
 		return filepath.Join(d.path, file), nil
 	}

@@ -12,7 +12,7 @@ import (
 func openDir(t *testing.T, path string) *saveDir {
 	t.Helper()
 	d := must.Get(openSaveDir(path))(t)
-	t.Cleanup(func() { d.close() })
+	t.Cleanup(func() { d.root.Close() })
 	return d
 }
 

@@ -74,12 +74,9 @@ func installSkill(cmd *cobra.Command, c *connection, s *skills.Skill, dir string
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("cannot create the directory: %w", err)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := openRoot(dir)
 	if err != nil {
-		return fmt.Errorf("cannot open the directory: %w", err)
+		return err
 	}
 	defer root.Close()
 	to := filepath.Join(dir, s.Name)
@@ -167,12 +164,7 @@ func writeSkill(cmd *cobra.Command, c *connection, s *skills.Skill, root *os.Roo
 		if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {
 			return err
 		}
-		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(contents)
-		return errors.Join(err, f.Close())
+		return writeNew(root, name, contents)
 	}
 	i := 0
 	_, err = readSkill(cmd.Context(), c, s, func(_ skills.File, contents []byte) error {

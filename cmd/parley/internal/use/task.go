@@ -63,23 +63,17 @@ func startTask(cmd *cobra.Command, c *session, tool string, arguments json.RawMe
 	return output.Print(cmd, started, "%s\n", terminal.Line(task.ID()))
 }
 
-// splitTask splits the arguments of a command about one task. The ID is the first argument after TARGET.
-func splitTask(cmd *cobra.Command, args []string) (target []string, id string, rest []string, err error) {
-	target, rest, err = dialing.Split(cmd, args)
+// oneTask splits the arguments of a command about one task.
+func oneTask(cmd *cobra.Command, args []string) (target []string, id string, err error) {
+	target, rest, err := dialing.Split(cmd, args)
 	switch {
 	case err != nil:
-		return nil, "", nil, err
 	case len(rest) == 0:
-		return nil, "", nil, errors.New("no ID of a task; parley call --task prints it, and parley task ls lists it")
-	}
-	return target, rest[0], rest[1:], nil
-}
-
-// oneTask is like splitTask for a command without further arguments.
-func oneTask(cmd *cobra.Command, args []string) (target []string, id string, err error) {
-	target, id, rest, err := splitTask(cmd, args)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q; task %s takes one TARGET and one ID", rest[0], cmd.Name())
+		err = errors.New("no ID of a task; parley call --task prints it, and parley task ls lists it")
+	case len(rest) > 1:
+		err = fmt.Errorf("unexpected argument %q; task %s takes one TARGET and one ID", rest[1], cmd.Name())
+	default:
+		id = rest[0]
 	}
 	return target, id, err
 }

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/schema"
 )
 
@@ -37,17 +37,9 @@ type place struct{ line, column int }
 
 // Read reads a file, which must have one document.
 func Read(path string) (*Document, error) {
-	f, err := os.Open(path)
+	data, err := atomicfile.Read(path, maxFile)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(data) > maxFile:
-		return nil, fmt.Errorf("%s: the file must not exceed %d bytes", path, maxFile)
 	}
 	return Parse(path, data)
 }

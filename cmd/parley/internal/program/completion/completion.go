@@ -32,7 +32,7 @@ type completing struct {
 }
 
 // Argument returns the words that a shell offers for an argument. It prints nothing, and without words the shell offers
-// nothing. A function that may wait does so in completing.within.
+// nothing. A function that may wait does so in within.
 type Argument func(*completing) ([]cobra.Completion, cobra.ShellCompDirective)
 
 // ServerFlags are the flags of a command that determine the servers that its arguments can name.
@@ -297,22 +297,20 @@ func WithPatience(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, limit)
 }
 
-// within runs f until a time-out, after which the program ends at once: a shell waits for it.
-func (c *completing) within(limit time.Duration, f func(ctx context.Context)) {
+// within returns what f returns, or nothing after a time-out: a shell waits for the program.
+func within[V any](c *completing, limit time.Duration, f func(ctx context.Context) V) (v V) {
 	if patience, ok := c.ctx.Value(patienceKey{}).(time.Duration); ok {
 		limit = patience
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, limit)
 	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f(ctx)
-	}()
+	done := make(chan V, 1)
+	go func() { done <- f(ctx) }()
 	select {
-	case <-done:
+	case v = <-done:
 	case <-ctx.Done():
 	}
+	return v
 }
 
 // lists returns the entries of some lists of the server that is the first argument. It connects to the server only if
@@ -346,11 +344,10 @@ func (c *completing) server() (s *listing.Cached, atURL bool) {
 	case !c.mayConnect(s):
 		return s, atURL
 	}
-	c.within(listsTimeout, func(ctx context.Context) {
+	within(c, listsTimeout, func(ctx context.Context) any {
 		client, err := c.connect(ctx)
 		if err != nil {
-			_ = cache.Update(key, cache.SetFailed)
-			return
+			return cache.Update(key, cache.SetFailed)
 		}
 		defer dialing.CloseQuietly(client)
 		if listed, _ := listing.All(ctx, client); listed != nil {
@@ -358,6 +355,7 @@ func (c *completing) server() (s *listing.Cached, atURL bool) {
 			lists.Completes = client.Server().Capabilities.Completions != nil
 			_ = cache.Update(key, cache.SetNames(shown, lists))
 		}
+		return nil
 	})
 	if now := cache.Get(key); now != nil {
 		return now, atURL
@@ -394,28 +392,22 @@ func (c *completing) values(ref mcp.CompleteReference, argument, value string, o
 	if s, atURL := c.server(); s == nil || !s.Completes || !atURL {
 		return nil
 	}
-	found := make(chan []string, 1)
-	c.within(valuesTimeout, func(ctx context.Context) {
+	return within(c, valuesTimeout, func(ctx context.Context) []string {
 		client, err := c.connect(ctx)
 		if err != nil {
-			return
+			return nil
 		}
 		defer dialing.CloseQuietly(client)
-		if completion, err := client.Complete(ctx, params); err == nil {
-			found <- completion.Values
+		completion, err := client.Complete(ctx, params)
+		if err != nil {
+			return nil
 		}
+		return completion.Values
 	})
-	select {
-	case values := <-found:
-		return values
-	default:
-		return nil
-	}
 }
 
 // tasks returns the tasks that parley has started at the server that is the first argument.
 func (c *completing) tasks() []client.TaskRecord {
-	found := make(chan []client.TaskRecord, 1)
 	cache, err := listing.OpenCache()
 	if err != nil {
 		return nil
@@ -423,25 +415,19 @@ func (c *completing) tasks() []client.TaskRecord {
 	if key, _, _ := c.dial.CacheKey(c.args[0]); !c.mayConnect(cache.Get(key)) { // the target can refer to files
 		return nil
 	}
-	c.within(listsTimeout, func(ctx context.Context) {
+	return within(c, listsTimeout, func(ctx context.Context) []client.TaskRecord {
 		c.cmd.SetContext(ctx)
 		server, err := c.dial.Target(c.cmd, c.args[:1])
 		if err != nil {
-			return
+			return nil
 		}
 		stored, err := credstore.Open()
 		if err != nil {
-			return
+			return nil
 		}
 		records, _ := stored.TaskStore(nil).Tasks(ctx) // without logins there are no tasks
-		found <- slices.DeleteFunc(records, func(r client.TaskRecord) bool { return r.Server != server.String() })
+		return slices.DeleteFunc(records, func(r client.TaskRecord) bool { return r.Server != server.String() })
 	})
-	select {
-	case records := <-found:
-		return records
-	default:
-		return nil
-	}
 }
 
 // Files completes the names of files.

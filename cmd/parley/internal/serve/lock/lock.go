@@ -61,14 +61,7 @@ func New() *File { return &File{Format: format, Servers: make(map[string]*Server
 
 // Load reads a file. The error wraps os.ErrNotExist if the file does not exist.
 func Load(path string) (*File, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxFile {
-		err = fmt.Errorf("lock file %s is too large: %d bytes, the limit is %d", path, info.Size(), maxFile)
-	}
-	if err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(path)
+	data, err := atomicfile.Read(path, maxFile)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/jsonedit"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/host"
+	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/internal/glob"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -235,13 +236,9 @@ func (f *Files) Load() (*Config, error) {
 	}
 	var files []*Config
 	for _, path := range all.paths {
-		data, err := os.ReadFile(path)
+		data, err := atomicfile.Read(path, maxFile)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the configuration file: %w", err)
-		}
-		if len(data) > maxFile {
-			return nil, fmt.Errorf("configuration file %s is too large: %d bytes, the limit is %d", path, len(data),
-				maxFile)
 		}
 		one, err := parseFile(f, path, data)
 		if err != nil {

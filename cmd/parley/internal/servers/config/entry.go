@@ -32,7 +32,7 @@ var serverFields = fields[entry]{
 	{"env", func(e *entry) any { return &e.Env }},
 	{"envFile", func(e *entry) any { return &e.EnvFile }},
 	{"cwd", func(e *entry) any { return &e.Dir }},
-	{"confine", func(e *entry) any { return confined{&e.Confine} }},
+	{"confine", func(e *entry) any { return &e.Confine }},
 	{"url", func(e *entry) any { return special{e.readURL, &e.URL} }},
 	{"httpUrl", func(e *entry) any { return reader(e.readURL) }},
 	{"serverUrl", func(e *entry) any { return reader(e.readURL) }},
@@ -51,9 +51,9 @@ var serverFields = fields[entry]{
 	{"revision", func(e *entry) any { return &e.Revision }},
 	{"trusted", func(e *entry) any { return &e.Trusted }},
 	{"roots", func(e *entry) any { return list{&e.Roots} }},
-	{"sharing", func(e *entry) any { return sharing{&e.Sharing} }},
-	{"inputLimits", func(e *entry) any { return object[host.InputLimits]{&e.InputLimits, inputLimitFields} }},
-	{"extensions", func(e *entry) any { return extensions{&e.Extensions} }},
+	{"sharing", func(e *entry) any { return &e.Sharing }},
+	{"inputLimits", func(e *entry) any { return &e.InputLimits }},
+	{"extensions", func(e *entry) any { return &e.Extensions }},
 	{"credentials", func(e *entry) any {
 		return reader(func(d *document, v *hujson.Value, name string) error {
 			e.Credentials = new(Credentials)
@@ -281,9 +281,6 @@ func selection(of *host.Selection, by fields[host.Selection]) special {
 	}, whole}
 }
 
-// confined is the place of the rules of a program. Empty rules are not the same as none.
-type confined struct{ to **confine.Rules }
-
 var confineFields = fields[confine.Rules]{
 	{"read", func(r *confine.Rules) any { return &r.Read }},
 	{"write", func(r *confine.Rules) any { return &r.Write }},
@@ -304,26 +301,11 @@ var confineFields = fields[confine.Rules]{
 	{"bestEffort", func(r *confine.Rules) any { return &r.BestEffort }},
 }
 
-func (c confined) read(d *document, v *hujson.Value, what string) error {
-	*c.to = new(confine.Rules)
-	return readOwn(d, *c.to, confineFields, v, what, ".")
-}
-
-func (c confined) written() any {
-	if *c.to == nil {
-		return nil
-	}
-	return confineFields.object(*c.to)
-}
-
 var inputLimitFields = fields[host.InputLimits]{
 	{"perCall", func(l *host.InputLimits) any { return &l.PerCall }},
 	{"perMinute", func(l *host.InputLimits) any { return &l.PerMinute }},
 	{"maxTokens", func(l *host.InputLimits) any { return &l.MaxTokens }},
 }
-
-// extensions is the place of the extensions of a server, by ID.
-type extensions struct{ of *[]host.Extension }
 
 var extensionFields = fields[host.Extension]{
 	{"settings", func(e *host.Extension) any { return special{readSettings(&e.Settings), &e.Settings} }},
@@ -331,7 +313,8 @@ var extensionFields = fields[host.Extension]{
 	{"notifications", func(e *host.Extension) any { return &e.Notifications }},
 }
 
-func (x extensions) read(d *document, v *hujson.Value, what string) error {
+// extensions reads the extensions of a server, by ID.
+func (d *document) extensions(to *[]host.Extension, v *hujson.Value, what string) error {
 	members, err := d.members(v, what)
 	if err != nil {
 		return err
@@ -341,20 +324,9 @@ func (x extensions) read(d *document, v *hujson.Value, what string) error {
 		if err := readOwn(d, &e, extensionFields, m.value, fmt.Sprintf("%s[%q]", what, m.name), "."); err != nil {
 			return err
 		}
-		*x.of = append(*x.of, e)
+		*to = append(*to, e)
 	}
 	return nil
-}
-
-func (x extensions) written() any {
-	if len(*x.of) == 0 {
-		return nil
-	}
-	var all Object
-	for _, e := range *x.of {
-		all = append(all, Member{e.ID, extensionFields.object(&e)})
-	}
-	return all
 }
 
 // readSettings reads the settings of an extension, an object.

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -12,6 +10,8 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/parley-mcp/parley/cmd/parley/internal/servers/confine"
+	"github.com/parley-mcp/parley/cmd/parley/internal/servers/jsonedit"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -115,6 +115,17 @@ func (d *document) value(at any, v *hujson.Value, what string) (err error) {
 		*at = mcp.Revision(text)
 	case *[]netip.Prefix:
 		*at, err = d.networks(v, what)
+	case *host.Sharing:
+		i, err := d.oneOf(v, what, "automatic", "everyone", "user", "session")
+		*at = host.Sharing(i)
+		return err
+	case *host.InputLimits:
+		return readOwn(d, at, inputLimitFields, v, what, ".")
+	case *[]host.Extension:
+		return d.extensions(at, v, what)
+	case **confine.Rules:
+		*at = new(confine.Rules)
+		return readOwn(d, *at, confineFields, v, what, ".")
 	default:
 		err = fmt.Errorf("%s: values of type %T cannot be read", what, at)
 	}
@@ -135,25 +146,21 @@ func written(at any) any {
 		return Strings(value)
 	case time.Duration:
 		return value.String()
+	case host.Sharing:
+		return value.String()
+	case host.InputLimits:
+		return inputLimitFields.object(&value)
+	case []host.Extension:
+		var all Object
+		for _, e := range value {
+			all = append(all, Member{e.ID, extensionFields.object(&e)})
+		}
+		return all
+	case *confine.Rules: // empty rules are not the same as none
+		return confineFields.object(value)
 	default:
 		return value
 	}
-}
-
-// sharing is the place of host.ServerConfig.Sharing.
-type sharing struct{ to *host.Sharing }
-
-func (s sharing) read(d *document, v *hujson.Value, what string) error {
-	i, err := d.oneOf(v, what, "automatic", "everyone", "user", "session")
-	*s.to = host.Sharing(i)
-	return err
-}
-
-func (s sharing) written() any {
-	if *s.to == host.SharingAuto {
-		return nil
-	}
-	return s.to.String()
 }
 
 // absent is the place of a hint that is false if the member is true.
@@ -241,7 +248,7 @@ func (m Member) String() string {
 	case []string:
 		return m.Name + " " + strings.Join(value, " ")
 	}
-	text, _ := encoded(m.Value) // values of files always encode
+	text, _ := jsonedit.Encode(m.Value, "", "") // values of files always encode
 	return m.Name + " " + string(text)
 }
 
@@ -257,25 +264,17 @@ func (o Object) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		name, err := encoded(m.Name)
+		name, err := jsonedit.Encode(m.Name, "", "")
 		if err != nil {
 			return nil, err
 		}
-		value, err := encoded(m.Value)
+		value, err := jsonedit.Encode(m.Value, "", "")
 		if err != nil {
 			return nil, err
 		}
 		b = append(append(append(b, name...), ':'), value...)
 	}
 	return append(b, '}'), nil
-}
-
-func encoded(value any) ([]byte, error) {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value)
-	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // Strings returns an object of strings, or nil if there are none.

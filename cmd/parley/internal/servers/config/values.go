@@ -15,6 +15,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/servers/confine"
+	"github.com/parley-mcp/parley/internal/atomicfile"
 	"github.com/parley-mcp/parley/transport"
 )
 
@@ -333,18 +334,8 @@ func (v *Values) file(path, folder string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)
 	}
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxSecretFile {
-		err = fmt.Errorf("file %s is too large: %d bytes, the limit is %d", path, info.Size(), maxSecretFile)
-	}
-	if err != nil {
-		return "", err
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimRight(string(data), "\r\n"), nil
+	data, err := atomicfile.Read(path, maxSecretFile)
+	return strings.TrimRight(string(data), "\r\n"), err
 }
 
 func (v *Values) secret(name string) (string, error) {

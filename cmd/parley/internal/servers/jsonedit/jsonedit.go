@@ -40,17 +40,8 @@ type File struct {
 // Open reads the file at path. A file that does not exist, or is empty, is an empty object.
 func Open(path string) (*File, error) {
 	f := newFile(atomicfile.Target(path)) // Save replaces the file, not the link
-	info, err := os.Stat(f.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return f, f.parse(nil)
-	case err != nil:
-		return nil, err
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("file %s is too large: %d bytes, the limit is %d", path, info.Size(), maxFile)
-	}
-	content, err := os.ReadFile(f.path)
-	if err != nil {
+	content, err := atomicfile.Read(f.path, maxFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	return f, f.parse(content)
@@ -223,15 +214,16 @@ func (f *File) append(value any, path []string) error {
 
 // encode returns a value whose further lines begin with indent.
 func (f *File) encode(value any, indent string) (hujson.Value, error) {
-	text, err := encoded(value, indent, f.indent)
+	text, err := Encode(value, indent, f.indent)
 	if err != nil {
 		return hujson.Value{}, err
 	}
 	return hujson.Parse(bytes.ReplaceAll(text, []byte("\n"), []byte(f.newline)))
 }
 
-// encoded returns a value as JSON, whose further lines begin with prefix.
-func encoded(value any, prefix, indent string) ([]byte, error) {
+// Encode returns a value as package encoding/json does, but without escapes for HTML. Lines after the first begin with
+// prefix; without an indent, there is one line.
+func Encode(value any, prefix, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -445,7 +437,7 @@ func (f *File) Diff() string {
 		if c.value == nil {
 			continue
 		}
-		text, err := encoded(c.value, "", "  ")
+		text, err := Encode(c.value, "", "  ")
 		text = append([]byte(name+": "), text...)
 		if f.isTOML {
 			text, err = tomlTable(c.value, c.path)

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/check/jsondiff"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -147,10 +148,7 @@ func unmatchedError(available []string, format string, args ...any) *jsonrpc.Err
 // describe describes arguments.
 func describe(arguments map[string]json.RawMessage) string {
 	text, _ := json.Marshal(arguments) // they were decoded from JSON
-	if len(text) > maxListedBytes {
-		text = append(bytes.ToValidUTF8(text[:maxListedBytes], nil), "…"...)
-	}
-	return string(text)
+	return terminal.Shorten(string(text), maxListedBytes)
 }
 
 func (r *response) matches(arguments map[string]json.RawMessage) bool {

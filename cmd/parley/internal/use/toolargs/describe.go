@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 )
 
 // Argument describes a property of a schema: an argument of a tool, or a part of its result. The texts come from
@@ -215,17 +217,9 @@ func summary(arguments []Argument) string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(cut(text))
+		b.WriteString(terminal.Shorten(text, maxSummary))
 	}
 	return b.String()
-}
-
-// cut returns the beginning of a text that is too long for a summary.
-func cut(text string) string {
-	if len(text) <= maxSummary {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxSummary], "") + "…"
 }
 
 // usage returns the arguments as the end of an error message.

@@ -71,7 +71,7 @@ func parse(schema json.RawMessage, words []string, noun string) (json.RawMessage
 				return nil, n.unknown(key)
 			}
 		}
-		return nil, fmt.Errorf("%s %q is missing; %s", noun, cut(name), n.usage())
+		return nil, fmt.Errorf("%s %q is missing; %s", noun, terminal.Shorten(name, maxSummary), n.usage())
 	}
 	return append(object, '}'), nil
 }
