@@ -60,6 +60,7 @@ parley lock accept --config mcp.json files read_text_file`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return createLock(cmd, &flags) },
 	}
 	flags.add(cmd)
+	cmd.Flags().Lookup("lock").Usage = "lock `file` (default mcp.lock next to a configuration file); - prints it"
 	cmd.AddCommand(newLockDiff(), newLockAccept())
 	return cmd
 }
@@ -180,7 +181,8 @@ func createLock(cmd *cobra.Command, flags *lockFlags) error {
 	if err != nil {
 		return err
 	}
-	if exists(path) {
+	printed := flags.path == "-" // for a container without a file system to write to
+	if !printed && exists(path) {
 		return lockExists(path)
 	}
 	all, err := flags.list(cmd, "")
@@ -194,6 +196,13 @@ func createLock(cmd *cobra.Command, flags *lockFlags) error {
 	for _, server := range all.servers {
 		f.Accept(server, "", all.byName[server])
 		n += len(all.byName[server])
+	}
+	if printed {
+		text, err := f.Text()
+		if err == nil {
+			_, err = cmd.OutOrStdout().Write(text)
+		}
+		return err
 	}
 	switch err := f.Create(cmd.Context(), path); {
 	case errors.Is(err, os.ErrExist):

@@ -119,13 +119,18 @@ func write(ctx context.Context, path string, change func(old []byte) (*File, err
 		if err != nil {
 			return nil, err
 		}
-		var text bytes.Buffer
-		e := json.NewEncoder(&text)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		err = e.Encode(f)
-		return text.Bytes(), err
+		return f.Text()
 	})
+}
+
+// Text returns the content of the file.
+func (f *File) Text() ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(f)
+	return text.Bytes(), err
 }
 
 // check verifies the digests.
