@@ -30,7 +30,7 @@ type auditFlags struct {
 
 func (f *auditFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.path, "audit", "",
-		"append a record of each request and denial to this `file`, as lines of JSON")
+		"append a record of each request and denial to this `file`, as lines of JSON; - is standard output")
 	cmd.Flags().BoolVar(&f.values, "audit-values", false, "record the values of arguments, too")
 	cmd.Flags().BoolVar(&f.required, "audit-required", false, "reject requests that cannot be recorded")
 }
@@ -43,8 +43,14 @@ func (f *auditFlags) open(cmd *cobra.Command) (*auditLog, error) {
 		}
 		return nil, nil
 	}
+	if stdio, _ := cmd.Flags().GetBool("stdio"); stdio && f.path == "-" {
+		return nil, errors.New("--audit - and --stdio would both write to standard output; name a file")
+	}
 	a := newAuditLog(*f, func(text string) { cmd.PrintErrln("parley: warning: " + terminal.Bounded(text)) },
 		func() (auditFile, error) {
+			if f.path == "-" {
+				return standardOutput{os.Stdout}, nil
+			}
 			return os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		})
 	return a, a.reopen()
@@ -62,6 +68,13 @@ type auditFile interface {
 	Stat() (os.FileInfo, error)
 	Truncate(size int64) error
 }
+
+// standardOutput is the audit log of a container, whose runtime collects the records. Opening /dev/stdout would fail if
+// it is a socket, as under systemd, or belongs to another user.
+type standardOutput struct{ *os.File }
+
+// Close does nothing: other parts of the program may still write to standard output.
+func (standardOutput) Close() error { return nil }
 
 // auditLog is a handler that appends records to a file.
 type auditLog struct {
