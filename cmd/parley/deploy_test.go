@@ -1,14 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -36,6 +37,7 @@ func checkCommand(t *testing.T, line []string) {
 }
 
 func TestContainerImageStartsWithoutPrivileges(t *testing.T) {
+	const dockerfile = "deploy/Dockerfile"
 	entry, command := linesOf(t, "scripts/image", "entrypoint=")[0], linesOf(t, "scripts/image", "command=")[0]
 	start := strings.Split(command, ",")
 	checkCommand(t, start)
@@ -48,6 +50,10 @@ func TestContainerImageStartsWithoutPrivileges(t *testing.T) {
 	if admin := slices.Index(start, "--admin"); admin < 0 || start[admin+1] != probe[2] {
 		t.Errorf("the health check requests %s; the command is %q", probe[2], start)
 	}
+	// The image of a clone is the same.
+	must.CheckEqual(t, linesOf(t, dockerfile, "ENTRYPOINT ")[0], `["`+entry+`"]`)
+	must.CheckEqual(t, linesOf(t, dockerfile, "CMD ")[0], `["`+strings.Join(start, `", "`)+`"]`)
+	must.CheckEqual(t, linesOf(t, dockerfile, "USER ")[0], "65532:65532")
 	// The image has no libraries.
 	builds := string(must.Get(os.ReadFile("../../.goreleaser.yaml"))(t))
 	must.CheckContains(t, builds, "env: [CGO_ENABLED=0]")
@@ -77,18 +83,33 @@ func TestUnitOfSystemdIsRestricted(t *testing.T) {
 		got := linesOf(t, unit, setting)
 		must.CheckThat(t, len(got) == 1 && got[0] == want, "%s%q, want %q", setting, got, want)
 	}
+	// "confine" needs system calls that @system-service lacks or @privileged contains. The last line decides.
+	filters := linesOf(t, unit, "SystemCallFilter=")
+	must.CheckEqual(t, filters[len(filters)-1],
+		"capset landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp")
 }
 
-// containerFiles are the files that start several containers.
-var containerFiles = []string{"deploy/compose.yaml", "deploy/kubernetes.yaml"}
+// containerFiles are the files that start several containers: each of parley first, and the one of Redis last.
+var containerFiles = [][]string{
+	{"deploy/compose.yaml"}, {"deploy/kubernetes/parley.yaml", "deploy/kubernetes/redis.yaml"},
+}
 
 // parleyImage is the image of the program in the files of deploy.
 const parleyImage = "ghcr.io/parley-mcp/parley:latest"
 
-// containersOf returns the command lines of the containers of a file, by their images.
-func containersOf(t *testing.T, file string) map[string][]string {
+// textOf returns the texts of files, one after another.
+func textOf(t *testing.T, files ...string) string {
 	t.Helper()
-	text := must.Get(os.ReadFile("../../" + file))(t)
+	var all []string
+	for _, file := range files {
+		all = append(all, string(must.Get(os.ReadFile("../../"+file))(t)))
+	}
+	return strings.Join(all, "---\n")
+}
+
+// containersOf returns the command lines of the containers of files, by their images.
+func containersOf(t *testing.T, files ...string) map[string][]string {
+	t.Helper()
 	all := make(map[string][]string)
 	var find func(value any)
 	find = func(value any) {
@@ -112,13 +133,13 @@ func containersOf(t *testing.T, file string) map[string][]string {
 			}
 		}
 	}
-	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+	for d := yaml.NewDecoder(strings.NewReader(textOf(t, files...))); ; {
 		var document map[string]any
 		switch err := d.Decode(&document); {
 		case errors.Is(err, io.EOF):
 			return all
 		case err != nil:
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("%s: %v", files, err)
 		}
 		find(document)
 	}
@@ -135,31 +156,31 @@ func flagOf(words []string, flag string) string {
 }
 
 func TestContainersOfFilesHaveWhatTheirCommandsRead(t *testing.T) {
-	for _, file := range containerFiles {
-		containers := containersOf(t, file)
+	for _, files := range containerFiles {
+		containers := containersOf(t, files...)
 		line := containers[parleyImage]
 		if len(containers) != 2 || line == nil || containers["redis:7"] == nil {
-			t.Fatalf("%s: containers %q", file, containers)
+			t.Fatalf("%s: containers %q", files, containers)
 		}
 		checkCommand(t, line)
-		text := must.Get(os.ReadFile("../../" + file))(t)
+		text := textOf(t, files...)
 		config, keys := flagOf(line, "--config"), flagOf(line, "--key-file")
 		for _, mounted := range [][]string{
 			{":" + config + ":ro", "mountPath: " + path.Dir(config) + ","},
 			{"secrets: [" + path.Base(keys) + "]", "mountPath: " + path.Dir(keys) + ","},
 			{":/data", "mountPath: /data}"},
 		} {
-			if !slices.ContainsFunc(mounted, func(mount string) bool { return strings.Contains(string(text), mount) }) {
-				t.Errorf("%s: no volume has one of %q", file, mounted)
+			if !slices.ContainsFunc(mounted, func(mount string) bool { return strings.Contains(text, mount) }) {
+				t.Errorf("%s: no volume has one of %q", files, mounted)
 			}
 		}
 		_, port, _ := strings.Cut(flagOf(line, "--addr"), ":")
 		for _, published := range []string{":" + port + `"]`, "containerPort: " + port} {
-			if strings.Contains(string(text), published) {
+			if strings.Contains(text, published) {
 				port = ""
 			}
 		}
-		must.CheckEqual(t, port, "", file)
+		must.CheckEqual(t, port, "", files)
 	}
 }
 
@@ -170,4 +191,37 @@ func TestContainersOfGoServersHaveTheSameRedis(t *testing.T) {
 	must.CheckThat(t, slices.Equal(got, want), "the command of Redis is %q, want %q", got, want)
 	line := containersOf(t, "deploy/go/kubernetes.yaml")["server"]
 	must.CheckEqual(t, flagOf(line, "-http"), "0.0.0.0:8080", "the command of the server", line)
+}
+
+// The example for Kubernetes is closed: it requires tokens, and no pod reaches it past the Ingress.
+func TestKubernetesExampleIsClosed(t *testing.T) {
+	text := textOf(t, containerFiles[1]...)
+	line := containersOf(t, containerFiles[1]...)[parleyImage]
+	for _, flag := range []string{"--public-url", "--auth", "--policy", "--lock", "--audit"} {
+		must.CheckThat(t, flagOf(line, flag) != "", "the command has no %s: %q", flag, line)
+	}
+	for _, app := range []string{"parley", "parley-redis"} {
+		must.CheckContains(t, text, "kind: NetworkPolicy\nmetadata: {name: "+app+"}\n")
+	}
+	// Everything that the command reads is in the ConfigMap or a Secret.
+	made := textOf(t, "deploy/kubernetes/kustomization.yaml")
+	for _, word := range line {
+		if _, file, found := strings.Cut(word, "/etc/parley/"); found {
+			must.CheckThat(t, strings.Contains(made, file+",") || strings.Contains(made, file+"]"), "no source of %s", file)
+		}
+	}
+}
+
+// Kubernetes waits for as long as parley may take to end: requests, their responses, the programs of its servers,
+// and the last traces and metrics.
+func TestKubernetesWaitsForTheEnd(t *testing.T) {
+	line := containersOf(t, containerFiles[1]...)[parleyImage]
+	needed := 3*time.Second + 5*time.Second + 3*time.Second
+	for _, flag := range []string{"--drain-delay", "--drain-timeout"} {
+		needed += must.Get(time.ParseDuration(flagOf(line, flag)))(t)
+	}
+	_, rest, _ := strings.Cut(textOf(t, containerFiles[1]...), "terminationGracePeriodSeconds: ")
+	grace, _, _ := strings.Cut(rest, "\n")
+	seconds := must.Get(strconv.Atoi(grace))(t)
+	must.CheckThat(t, time.Duration(seconds)*time.Second > needed, "%d seconds, parley may need %v", seconds, needed)
 }

@@ -105,10 +105,11 @@ func pageNames(t *testing.T) (names []string) {
 	return names
 }
 
-// forPages runs a test for each page that a user of the program reads: README.md and those in docs.
+// forPages runs a test for each page that a user of the program reads: README.md, those in docs, and the one about the
+// production example.
 func forPages(t *testing.T, test func(t *testing.T, p *page)) {
 	for _, name := range pageNames(t) {
-		if name == "README.md" || strings.HasPrefix(name, "docs/") {
+		if name == "README.md" || strings.HasPrefix(name, "docs/") || name == "deploy/kubernetes/README.md" {
 			t.Run(name, func(t *testing.T) { test(t, readPage(t, name)) })
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/parley-mcp/parley/internal/freeaddr"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // The scripts in testdata/store start replicas with one redis-server, which scripts/tools installs.
@@ -44,54 +45,58 @@ func TestStoreScripts(t *testing.T) {
 
 // The command lines of the containers run: Redis with its password, and two replicas of parley that are ready.
 func TestContainersOfFilesRun(t *testing.T) {
-	servers, err := filepath.Abs("../../.tools/servers")
-	if err != nil {
-		t.Fatal(err)
+	containers, dir := containersOf(t, "deploy/compose.yaml"), t.TempDir()
+	must.Do(t, os.WriteFile(filepath.Join(dir, "mcp.json"),
+		[]byte(`{"mcpServers": {"demo": {"command": "parley", "args": ["serve", "--stdio"]}}}`), 0o600))
+	redis := startContainerOfRedis(t, containers, dir)
+	for range 2 {
+		startContainer(t, containers, dir, redis)
 	}
+}
+
+// startContainerOfRedis starts the command of the container of Redis, and returns its address.
+func startContainerOfRedis(t *testing.T, containers map[string][]string, dir string) (addr string) {
+	t.Helper()
+	servers := must.Get(filepath.Abs("../../.tools/servers"))(t)
 	t.Setenv("PATH", servers+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	t.Setenv("REDIS_PASSWORD", "secret")
-	for _, file := range containerFiles {
-		dir := t.TempDir()
-		for name, text := range map[string]string{
-			"keys":     strings.Repeat("A", 43) + "=\n",
-			"mcp.json": `{"mcpServers": {"demo": {"command": "parley", "args": ["serve", "--stdio"]}}}`,
-		} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+	redis := must.Get(freeaddr.Start(t.Context(), func(addr string) *exec.Cmd {
+		host, port, _ := net.SplitHostPort(addr)
+		words := slices.Clone(containers["redis:7"])
+		words[len(words)-1] += " --bind " + host + " --port " + port
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Dir = dir
+		return cmd
+	}))(t)
+	t.Cleanup(redis.Kill)
+	return redis.Addr
+}
+
+// startContainer starts the command of a container of parley, whose files are in dir, and waits until it is ready. Pairs
+// of old and new texts change further arguments. It returns the URLs of the endpoint and of the pages for the operator.
+func startContainer(t *testing.T, containers map[string][]string, dir, redis string, pairs ...string) (url, admin string) {
+	t.Helper()
+	must.Do(t, os.WriteFile(filepath.Join(dir, "store.keys"), []byte(strings.Repeat("A", 43)+"=\n"), 0o600))
+	args, addr := slices.Clone(containers[parleyImage]), must.Get(freeaddr.New())(t)
+	for i, arg := range args {
+		switch flag, value, _ := strings.Cut(arg, "="); flag {
+		case "--config", "--key-file", "--policy", "--lock":
+			args[i] = flag + "=" + filepath.Join(dir, filepath.Base(value))
+		case "--addr":
+			args[i] = flag + "=" + addr
+		case "--admin":
+			args[i] = flag + "=127.0.0.1:0"
+		case "--store":
+			before, _, _ := strings.Cut(value, "@")
+			args[i] = flag + "=" + before + "@" + redis
+		case "--drain-delay":
+			args[i] = flag + "=0s"
 		}
-		containers := containersOf(t, file)
-		redis, err := freeaddr.Start(t.Context(), func(addr string) *exec.Cmd {
-			host, port, _ := net.SplitHostPort(addr)
-			words := slices.Clone(containers["redis:7"])
-			words[len(words)-1] += " --bind " + host + " --port " + port
-			cmd := exec.Command(words[0], words[1:]...)
-			cmd.Dir = dir
-			return cmd
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(redis.Kill)
-		for range 2 {
-			args := slices.Clone(containers[parleyImage])
-			for i, arg := range args {
-				switch flag, value, _ := strings.Cut(arg, "="); flag {
-				case "--config", "--key-file":
-					args[i] = flag + "=" + filepath.Join(dir, filepath.Base(value))
-				case "--addr", "--admin":
-					args[i] = flag + "=127.0.0.1:0"
-				case "--store":
-					before, _, _ := strings.Cut(value, "@")
-					args[i] = flag + "=" + before + "@" + redis.Addr
-				case "--drain-delay":
-					args[i] = flag + "=0s"
-				}
-			}
-			admin := strings.Fields(startParley(t, `health and metrics at http://[^"]+`, args...))
-			waitUntilReady(t, admin[len(admin)-1]+"/readyz")
-		}
+		args[i] = strings.NewReplacer(pairs...).Replace(args[i])
 	}
+	_, admin, _ = strings.Cut(startParley(t, `health and metrics at http://[^"]+`, args...), " at ")
+	waitUntilReady(t, admin+"/readyz")
+	return "http://" + addr + "/mcp", admin
 }
 
 // waitUntilReady waits until a page has the status 200, and says that the store is reachable.
