@@ -33,7 +33,7 @@ directory as resources, and notify clients when they change. parley up serves th
 parley serve --addr 127.0.0.1:8080
 parley serve --auth dev
 parley serve --dir .
-parley serve --store redis://127.0.0.1:6379 --key-file keys
+parley serve --store redis://127.0.0.1:6379 --key-file store.keys
 parley ls -- parley serve --stdio`,
 		Args: program.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

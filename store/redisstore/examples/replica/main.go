@@ -2,8 +2,8 @@
 // of them serves any request, and another one continues when one ends.
 //
 //	redis-server --port 6379 --appendonly yes --maxmemory-policy noeviction
-//	openssl rand -base64 32 >keys
-//	export REDIS_URL=redis://127.0.0.1:6379 KEY_FILE=keys
+//	openssl rand -base64 32 >store.keys
+//	export REDIS_URL=redis://127.0.0.1:6379 KEY_FILE=store.keys
 //	go run ./store/redisstore/examples/replica -http 127.0.0.1:8081
 //	go run ./store/redisstore/examples/replica -http 127.0.0.1:8082
 //	parley call --task http://127.0.0.1:8081/mcp bake kind=plum # prints the id of a task
