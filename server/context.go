@@ -22,8 +22,8 @@ func PrincipalOf(ctx context.Context) principal.Principal {
 }
 
 // HeaderOf returns those headers of a call's HTTP request that [Server].Headers names. It returns nil if the request
-// contains none of them, on other transports, and if ctx is not the context of a handler. The headers may be secrets,
-// so do not log them. They must not be modified.
+// contains none of them, on other transports, and if ctx is not the context of a handler or middleware. The headers may
+// be secrets, so do not log them. They must not be modified.
 func HeaderOf(ctx context.Context) http.Header { return httpserver.HeaderOf(ctx) }
 
 // Progress reports the progress of a call to its client: done of total, in any unit, and a text for the user. A total

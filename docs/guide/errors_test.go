@@ -223,7 +223,6 @@ var quoted = []struct {
 
 	{"middleware", "internal error (code -32603)", fails(returns(nil, errors.New("not today")), calls("t", nil))},
 	{"middleware", `error="not today"`, fails(returns(nil, errors.New("not today")), calls("t", nil))},
-	{"middleware", `error="the handler must return a result or an error"`, fails(returns(nil, nil), calls("t", nil))},
 	{"middleware", `error="a result must be a JSON object, but string encodes to another type"`,
 		fails(returns("text", nil), calls("t", nil))},
 	{"middleware", "too many calls: try again in ", fails(func(s *server.Server) {
@@ -243,13 +242,6 @@ var quoted = []struct {
 		posts(&server.Server{Limits: server.Limits{Inflight: -1}}, "Accept", "*/*")},
 	{"protocol", "message too large: the limit is ",
 		posts(&server.Server{Limits: server.Limits{MaxMessage: 100}}, "Accept", "application/json, text/event-stream")},
-
-	{"protocol", `the client must declare the capabilities {"sampling":{}}`,
-		tool(func(ctx context.Context) (string, error) {
-			_, err := server.Sample(ctx, mcp.CreateMessageParams{MaxTokens: 1, Messages: []mcp.SamplingMessage{
-				{Role: mcp.RoleUser, Content: []mcp.Content{mcp.Text("?")}}}})
-			return "", err
-		})},
 }
 
 func addSearch(s *server.Server) {

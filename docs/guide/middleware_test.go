@@ -2,7 +2,9 @@ package guide_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"testing"
 
@@ -34,6 +36,27 @@ func audited(logger *slog.Logger) call.Middleware {
 			return next(ctx, c)
 		}
 	}
+}
+
+// keyed rejects calls over HTTP without a key for the service behind the server.
+func keyed(next call.Handler) call.Handler {
+	return func(ctx context.Context, c *call.Call) (any, error) {
+		if c.Method() == mcp.MethodCallTool && server.HeaderOf(ctx).Get("X-Key") == "" {
+			return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "send your key in the header X-Key")
+		}
+		return next(ctx, c)
+	}
+}
+
+func TestMiddlewareReadsHeaders(t *testing.T) {
+	s := &server.Server{Headers: func() []string { return []string{"X-Key"} }, Middleware: []call.Middleware{keyed}}
+	server.AddTool(s, mcp.Tool{Name: "key"}, func(ctx context.Context, _ struct{}) (string, error) {
+		return server.HeaderOf(ctx).Get("X-Key"), nil
+	})
+	_, err := client.CallTool[string](t.Context(), mcptest.DialHTTP(t, s), "key", nil)
+	must.CheckEqual(t, fmt.Sprint(err), "tools/call: send your key in the header X-Key (code -32602)")
+	c := mcptest.DialHTTP(t, s, func(d *client.Dialer) { d.Header = http.Header{"X-Key": {"of ada"}} })
+	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "key", nil))(t), "of ada")
 }
 
 // signed adds a line to the results of tools. Results may be shared between calls, so it changes a copy.

@@ -6,7 +6,10 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/parley-mcp/parley/apps"
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
@@ -38,6 +41,11 @@ var (
 	// asking.md
 	_ func(ctx context.Context, address, message string, done func(ctx context.Context) (bool, error),
 		options ...server.AskOption) error = server.ElicitURL
+
+	// apps.md
+	_ apps.Source = (*client.Client)(nil)
+	_ apps.Source = host.Client{}
+	_             = apps.AddPage[func(context.Context) (string, error)]
 
 	// authorization.md
 	_ func(ctx context.Context, token string) (*auth.Info, error) = auth.VerifierFunc(nil)

@@ -2,10 +2,12 @@ package guide_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
@@ -27,24 +29,29 @@ func newNotes() *server.Server {
 	return s
 }
 
-// token is the access token of each request that it sends.
-type token string
-
-// RoundTrip implements http.RoundTripper.
-func (t token) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+string(t))
-	return http.DefaultTransport.RoundTrip(r)
-}
-
 func TestCallerIsKnown(t *testing.T) {
 	c := mcptest.DialHTTP(t, newNotes(), func(d *client.Dialer) {
-		d.HTTPClient = &http.Client{Transport: token("ada")}
+		d.Header = http.Header{"Authorization": {"Bearer ada"}}
 	})
 	text, err := client.CallTool[string](t.Context(), c, "whoami", nil)
 	if err != nil || text != "ada" {
 		t.Errorf("%q, %v", text, err)
 	}
+}
+
+// A handler is a function: without a client, it can use PrincipalOf, but neither ask nor report progress.
+func TestHandlerWithoutClient(t *testing.T) {
+	text, err := describeCaller(t.Context(), struct{}{})
+	if err != nil || text != "anonymous" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := server.Elicit[confirmation](t.Context(), "Sure?"); !errors.Is(err, call.ErrNoCall) {
+		t.Error(err)
+	}
+}
+
+func describeCaller(ctx context.Context, _ struct{}) (string, error) {
+	return server.PrincipalOf(ctx).String(), nil
 }
 
 // In memory, Auth does not apply, and the caller has no name.
