@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-mcp/parley/apps"
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/mcp"
@@ -42,10 +43,16 @@ var (
 	_ func(ctx context.Context, address, message string, done func(ctx context.Context) (bool, error),
 		options ...server.AskOption) error = server.ElicitURL
 
+	// client-errors.md
+	_ = call.RetryRequests(call.Retry{Tool: func(name string) bool { return name == "search" }})
+
 	// apps.md
 	_ apps.Source = (*client.Client)(nil)
 	_ apps.Source = host.Client{}
 	_             = apps.AddPage[func(context.Context) (string, error)]
+
+	// host.md
+	_ = host.Host{Approve: func(_ context.Context, a *host.Approval) (bool, error) { return a.Question() == "", nil }}
 
 	// authorization.md
 	_ func(ctx context.Context, token string) (*auth.Info, error) = auth.VerifierFunc(nil)

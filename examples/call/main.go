@@ -30,11 +30,11 @@ func run(ctx context.Context, out io.Writer, target client.Target, tool string, 
 	}
 	defer c.Close()
 	fmt.Fprintf(out, "%s uses revision %s\n", c.Server().Info.Name, c.Revision())
-	for tool, err := range c.Tools(ctx) {
+	for t, err := range c.Tools(ctx) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "- %s: %s\n", tool.Name, tool.Description)
+		fmt.Fprintf(out, "- %s: %s\n", t.Name, t.Description)
 	}
 	result, err := c.CallTool(ctx, tool, arguments)
 	if err != nil {

@@ -23,7 +23,7 @@ func main() {
 	d := client.Dialer{Auth: &oauth.Client{
 		Grant: &oauth.ClientCredentials{},
 		Registrations: []oauth.Registration{{
-			Server:       url, // alternatively, set Issuer
+			Server:       url, // or Issuer, for all servers that use it
 			ClientID:     "nightly-report",
 			ClientSecret: os.Getenv("REPORT_SECRET"),
 		}},
