@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -92,7 +93,7 @@ type Fault struct {
 // revision is modern, so that its sender receives the error that lists the supported
 // revisions. Every other message is legacy.
 func Classify(in Input) Class {
-	var header mcp.Revision
+	var header, body mcp.Revision
 	if len(in.Header) > 0 {
 		header = mcp.Revision(strings.Trim(in.Header[0], " \t"))
 	}
@@ -100,26 +101,25 @@ func Classify(in Input) Class {
 	if in.Message != nil {
 		meta.read(in.Message)
 	}
-	if meta.Version != nil || isModern(header) || in.Message != nil && in.prefersModern(header) {
-		return in.modern(header, meta)
+	switch m := in.Message; {
+	case meta.Version != nil, isModern(header):
+	case m != nil && in.HTTP && header != "" && !header.Known() && !in.Session:
+	case m != nil && !in.HTTP && m.Method == mcp.MethodDiscover:
+	default:
+		c := Class{Era: Legacy, Revision: cmp.Or(in.Agreed, header)}
+		switch {
+		case len(in.Header) > 1:
+			c.Fault = &Fault{Kind: HeaderRepeated}
+		case len(in.Header) == 1 && !header.Known():
+			c.Fault = &Fault{Kind: Unsupported, Header: string(header)}
+		}
+		return c
 	}
-	return in.legacy(header)
-}
-
-// prefersModern decides the era of a message that declares no known revision.
-func (in *Input) prefersModern(header mcp.Revision) bool {
-	if !in.HTTP {
-		return in.Message.Method == mcp.MethodDiscover
-	}
-	return header != "" && !header.Known() && !in.Session
-}
-
-// modern returns the class of a modern message. A version in _meta that is not a string declares no revision.
-func (in *Input) modern(header mcp.Revision, meta Metadata) Class {
-	body, declared := mcp.Revision(jsonrpc.Unquote(meta.Version)), len(meta.Version) > 0 && meta.Version[0] == '"'
-	c := Class{Era: Modern, Revision: body, Metadata: meta}
-	if !declared {
-		c.Revision = header
+	c := Class{Era: Modern, Revision: header, Metadata: meta}
+	declared := len(meta.Version) > 0 && meta.Version[0] == '"' // another type declares no revision
+	if declared {
+		body = mcp.Revision(jsonrpc.Unquote(meta.Version))
+		c.Revision = body
 	}
 	switch {
 	case in.HTTP && len(in.Header) == 0:
@@ -130,20 +130,6 @@ func (in *Input) modern(header mcp.Revision, meta Metadata) Class {
 		c.Fault = &Fault{HeaderMismatch, string(header), string(body)}
 	case !isModern(c.Revision):
 		c.Fault = &Fault{Unsupported, string(header), string(body)}
-	}
-	return c
-}
-
-func (in *Input) legacy(header mcp.Revision) Class {
-	c := Class{Era: Legacy, Revision: in.Agreed}
-	if c.Revision == "" {
-		c.Revision = header
-	}
-	switch {
-	case len(in.Header) > 1:
-		c.Fault = &Fault{Kind: HeaderRepeated}
-	case len(in.Header) == 1 && !header.Known():
-		c.Fault = &Fault{Kind: Unsupported, Header: string(header)}
 	}
 	return c
 }

@@ -106,6 +106,19 @@ func Lookup(name string) *Method {
 	return nil
 }
 
+// FromClient reports whether a client of revision r can send a method as a request, or as a notification: a method of
+// the protocol, or one that the revision leaves to extensions.
+func FromClient(method string, r mcp.Revision, notification bool) bool {
+	row, official := Lookup(method), officialMethods[method] != ""
+	switch {
+	case strings.HasPrefix(method, NotificationPrefix) != notification:
+		return false
+	case official && r.Modern(), !official && row == nil:
+		return true
+	}
+	return row != nil && row.In(r) && (!notification || row.From(r)&Client != 0)
+}
+
 // IsNotification reports whether method is the name of a notification, of the protocol or of
 // an extension.
 func IsNotification(method string) bool { return strings.HasPrefix(method, NotificationPrefix) }

@@ -36,7 +36,7 @@ func Hand(e *Encoded) *Handed {
 // Unchanged returns the encoding of result if middleware returned the result unchanged.
 func (h *Handed) Unchanged(result any) (e *Encoded, ok bool) {
 	switch {
-	case h == nil || h.Copy != result:
+	case h.Copy != result:
 		return nil, false
 	case h.encoded.Fresh:
 		return h.encoded, reflect.DeepEqual(h.before, h.Copy)

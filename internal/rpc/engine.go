@@ -137,22 +137,10 @@ func (e *Engine) dispatch(ctx context.Context, public *call.Call) (result any, e
 	return result, err
 }
 
-// available reports whether a client of revision r can send a method as a request, or as a notification.
-func available(method string, r mcp.Revision, notification bool) bool {
-	if revision.IsNotification(method) != notification {
-		return false
-	}
-	if revision.LeavesToExtensions(method, r) {
-		return true
-	}
-	row := revision.Lookup(method)
-	return row != nil && row.In(r) && (!notification || row.From(r)&revision.Client != 0)
-}
-
 // AcceptsNotification reports whether the engine has a handler for a notification from a client
 // of revision r. The eras handle most notifications themselves.
 func (e *Engine) AcceptsNotification(method string, r mcp.Revision) bool {
-	return available(method, r, true) && e.feature.Handles(method)
+	return revision.FromClient(method, r, true) && e.feature.Handles(method)
 }
 
 // resolve sets the target of a call, and returns the scopes that the call needs, even with an error: the scopes of all
@@ -162,7 +150,7 @@ func (e *Engine) resolve(ctx context.Context, c *Call) (needs []string, err erro
 	switch _, own := c.Target.Entry.(ofEra); {
 	case own:
 		t = c.Target
-	case available(c.Method(), c.Revision(), c.ID().IsZero()):
+	case revision.FromClient(c.Method(), c.Revision(), c.ID().IsZero()):
 		t, needs, err = e.feature.Resolve(ctx, c)
 	default:
 		err = MethodNotFound(c)
@@ -279,7 +267,7 @@ func (e *Engine) appendResult(dst []byte, c *Call, result any) (reply []byte, er
 	}
 	dst = append(c.ID().Append(append(dst, `{"jsonrpc":"2.0","id":`...)), `,"result":`...)
 	encoded, ok := result.(*Encoded)
-	if !ok {
+	if !ok && c.handed != nil {
 		encoded, ok = c.handed.Unchanged(result)
 	}
 	if ok {
