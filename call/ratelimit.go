@@ -73,7 +73,11 @@ func LimitRate(limit RateLimit) Middleware {
 	return func(next Handler) Handler {
 		return func(ctx context.Context, c *Call) (any, error) {
 			if slices.Contains(limit.Methods, c.Method()) {
-				if wait := b.take(ctx, callerOf(c)); wait > 0 {
+				from := caller{who: c.principal}
+				if from.who == principal.Anonymous {
+					from.source = c.source
+				}
+				if wait := b.take(ctx, from); wait > 0 {
 					return nil, &OverloadError{Limit: cmp.Or(limit.Name, "calls"),
 						RetryAfter: wait.Round(time.Millisecond) + time.Millisecond}
 				}
@@ -87,13 +91,6 @@ func LimitRate(limit RateLimit) Middleware {
 type caller struct {
 	who    principal.Principal
 	source string // only of callers that are not authenticated
-}
-
-func callerOf(c *Call) caller {
-	if c.Principal() == principal.Anonymous {
-		return caller{source: c.Source()}
-	}
-	return caller{who: c.Principal()}
 }
 
 // maxCallers limits how many callers are tracked.
@@ -116,24 +113,9 @@ type bucket struct {
 
 // take removes a token from a caller's bucket, or returns the time until there is one.
 func (b *buckets) take(ctx context.Context, from caller) (wait time.Duration) {
-	of, wait := b.takeLocal(from)
-	if wait > 0 || b.shared == nil {
-		return wait
-	}
-	if wait = b.shared.take(ctx, from, of.shared); wait > 0 { // the call does not count
-		b.mu.Lock()
-		of.tokens++
-		b.mu.Unlock()
-	}
-	return wait
-}
-
-// takeLocal is take for the calls of this process.
-func (b *buckets) takeLocal(from caller) (of *bucket, wait time.Duration) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	now := b.limit.now()
-	of = b.callers[from]
+	of := b.callers[from]
 	if of == nil {
 		if len(b.callers) >= maxCallers {
 			b.evict(now)
@@ -146,10 +128,20 @@ func (b *buckets) takeLocal(from caller) (of *bucket, wait time.Duration) {
 	}
 	b.refill(of, now)
 	if of.tokens < 1 {
-		return nil, time.Duration((1 - of.tokens) / b.limit.PerSecond * float64(time.Second))
+		wait = time.Duration((1 - of.tokens) / b.limit.PerSecond * float64(time.Second))
+	} else {
+		of.tokens--
 	}
-	of.tokens--
-	return of, 0
+	b.mu.Unlock()
+	if wait > 0 || b.shared == nil {
+		return wait
+	}
+	if wait = b.shared.take(ctx, from, of.shared); wait > 0 { // the call does not count
+		b.mu.Lock()
+		of.tokens++
+		b.mu.Unlock()
+	}
+	return wait
 }
 
 // refill adds the tokens that have accrued since the last time.
