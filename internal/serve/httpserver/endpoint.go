@@ -181,7 +181,7 @@ func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *json
 // call that waits for the response fails.
 func (s *Server) unusable(r *http.Request, m *jsonrpc.Message, reason error) {
 	if id := httpcodec.First(r.Header, httpcodec.HeaderSession); id != "" {
-		if live, err := s.Sessions.Open(r.Context(), principalOf(r), id); err == nil {
+		if live, err := s.Sessions.Use(r.Context(), principalOf(r), id, false); err == nil {
 			live.ReceiveInvalid(m, reason)
 			live.Release()
 		}

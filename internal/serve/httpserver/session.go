@@ -59,12 +59,8 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	if m.Kind != jsonrpc.Request { // a client that disconnects has sent the message all the same
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 	}
-	use := s.Sessions.Use
 	initialized := m.Kind == jsonrpc.Notification && m.Method == mcp.NotificationInitialized
-	if initialized {
-		use = s.Sessions.Open // MarkReady extends the lifetime
-	}
-	live, err := use(r.Context(), principalOf(r), id)
+	live, err := s.Sessions.Use(r.Context(), principalOf(r), id, !initialized) // MarkReady extends the lifetime
 	if err != nil {
 		s.rejectSession(w, r, request, err)
 		return
@@ -225,7 +221,7 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange)
 // answers the request and reports false. The caller must release the session.
 func (s *Server) use(w http.ResponseWriter, r *http.Request, id string, request jsonrpc.ID) (*legacy.StoredSession,
 	bool) {
-	live, err := s.Sessions.Use(r.Context(), principalOf(r), id)
+	live, err := s.Sessions.Use(r.Context(), principalOf(r), id, true)
 	if err != nil {
 		s.rejectSession(w, r, request, err)
 		return nil, false

@@ -42,7 +42,7 @@ func storedSessionServer(t *testing.T, kv store.KV, log store.Log, state legacy.
 	s := &Server{Legacy: era, Sessions: legacy.NewSessions(era, kv, legacy.SessionLimits{}),
 		Streams: NewStreams(log, logger), Logger: logger, KeepAlive: 15 * time.Second}
 	id := must.Get(s.Sessions.Create(t.Context(), principal.Anonymous, "a", state))(t)
-	live := must.Get(s.Sessions.Open(t.Context(), principal.Anonymous, id))(t)
+	live := must.Get(s.Sessions.Use(t.Context(), principal.Anonymous, id, false))(t)
 	return s, live
 }
 
@@ -129,7 +129,7 @@ func TestStreamEndsOnlyOlderStreams(t *testing.T) {
 			t.Error("the stream has ended without a newer one")
 		default:
 		}
-		next := must.Get(s.Sessions.Open(t.Context(), principal.Anonymous, live.ID))(t)
+		next := must.Get(s.Sessions.Use(t.Context(), principal.Anonymous, live.ID, false))(t)
 		s.startStandalone(t, next)
 		all := s.Streams.standalone(group)
 		must.CheckThat(t, len(all) == 1 && all[0] != stream, "%d streams remain, want only the later one", len(all))

@@ -49,7 +49,7 @@ func TestLogLevelAppliesOnEveryReplica(t *testing.T) {
 	id := must.Get(one.Create(t.Context(), principal.Anonymous, "192.0.2.1", state))(t)
 	open := func(s *legacy.Sessions) *legacy.StoredSession {
 		t.Helper()
-		l := must.Get(s.Open(t.Context(), principal.Anonymous, id))(t)
+		l := must.Get(s.Use(t.Context(), principal.Anonymous, id, false))(t)
 		t.Cleanup(l.Release)
 		return l
 	}

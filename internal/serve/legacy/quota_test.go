@@ -76,7 +76,7 @@ func TestNewSessionDisplacesTheLongestIdleOneOfItsOwner(t *testing.T) {
 		all = append(all, mustCreate(t, s, who, address)) // ends 4
 		var left []int
 		for i, id := range all {
-			if ss, err := s.Use(t.Context(), who, id); err == nil {
+			if ss, err := s.Use(t.Context(), who, id, true); err == nil {
 				ss.Release()
 				left = append(left, i)
 			} else if !errors.Is(err, ErrNoSession) {
@@ -103,7 +103,7 @@ func TestSessionWithAStreamAtAnotherReplicaIsNotDisplaced(t *testing.T) {
 	idle := mustCreate(t, s, ada, "a")
 	mustCreate(t, s, ada, "a")
 	mustOpen(t, s, ada, streaming).Release()
-	must.CheckIs(t, must.Err(s.Open(t.Context(), ada, idle)), ErrNoSession, "the idle session")
+	must.CheckIs(t, must.Err(s.Use(t.Context(), ada, idle, false)), ErrNoSession, "the idle session")
 }
 
 // A client that creates sessions at the limit, each with a few requests, is served for ever, and its owner has no more
@@ -120,7 +120,7 @@ func TestAbandonedSessionsLockNobodyOut(t *testing.T) {
 					return
 				}
 				// the other three may have displaced it
-				if ss, err := s.Use(t.Context(), user(t, "ada"), id); err == nil {
+				if ss, err := s.Use(t.Context(), user(t, "ada"), id, true); err == nil {
 					ss.Release()
 				}
 			}

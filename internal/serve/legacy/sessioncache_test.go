@@ -79,7 +79,7 @@ func TestCachedSessionAdoptsChangesOfOtherReplicas(t *testing.T) {
 	must.CheckEqual(t, here.cache.n, 1)
 
 	must.Do(t, there.Delete(t.Context(), principal.Anonymous, id))
-	must.CheckIs(t, must.Err(here.Open(t.Context(), principal.Anonymous, id)), ErrNoSession, "after the end")
+	must.CheckIs(t, must.Err(here.Use(t.Context(), principal.Anonymous, id, false)), ErrNoSession, "after the end")
 	must.CheckEqual(t, len(here.live), 0)
 	must.CheckEqual(t, here.cache.n, 0)
 }
@@ -193,11 +193,11 @@ func TestUseOfACachedSessionNeedsOneStoreOperation(t *testing.T) {
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	for i, want := range []countingStore{{gets: 1, touches: 1}, {touches: 1}, {touches: 1}} {
 		asked.gets, asked.touches = 0, 0
-		l := must.Get(s.Use(t.Context(), principal.Anonymous, id))(t)
+		l := must.Get(s.Use(t.Context(), principal.Anonymous, id, true))(t)
 		l.Release()
 		must.CheckEqual(t, asked.gets, want.gets, i+1)
 		must.CheckEqual(t, asked.touches, want.touches, i+1)
 	}
 	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
-	must.CheckIs(t, must.Err(s.Use(t.Context(), principal.Anonymous, id)), ErrNoSession, "after the end")
+	must.CheckIs(t, must.Err(s.Use(t.Context(), principal.Anonymous, id, true)), ErrNoSession, "after the end")
 }

@@ -226,20 +226,19 @@ func isSessionID(id string) bool {
 	return err == nil && !strings.ContainsAny(id, "\r\n") // the decoder would skip them
 }
 
-// Open finds a session for one use, which Release ends. The error is ErrNoSession or the store's.
-func (s *Sessions) Open(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
-	return s.open(ctx, who, id, false)
-}
-
-// Use is Open, and renews the session's life. It needs one store operation if the session is in memory.
-func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string) (*StoredSession, error) {
-	return s.open(ctx, who, id, true)
-}
-
-func (s *Sessions) open(ctx context.Context, who principal.Principal, id string, renew bool) (ss *StoredSession,
+// Use finds a session for one use, which Release ends, and renews the session's life if renew is set. It needs one
+// store operation if the session is in memory. The error is ErrNoSession or the store's.
+func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string, renew bool) (ss *StoredSession,
 	err error) {
 	ref := sessionRef{who, id}
-	known, version, ttl := s.known(ref)
+	var version uint64
+	var ttl time.Duration
+	s.mu.Lock()
+	known := s.live[ref]
+	if known != nil {
+		version, ttl = known.version, known.ttl()
+	}
+	s.mu.Unlock()
 	var key string
 	switch {
 	case known != nil:
@@ -325,17 +324,6 @@ func (s *Sessions) adopt(ref sessionRef, key string, known *StoredSession, befor
 	ss.version, ss.record = item.Version, item.Value
 	ss.setNewest(state.Streams)
 	return s.acquire(ss), nil
-}
-
-// known returns a session in memory, the version of its state and its life when idle. It returns
-// zeros if the session is not in memory.
-func (s *Sessions) known(ref sessionRef) (ss *StoredSession, version uint64, ttl time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ss := s.live[ref]; ss != nil {
-		return ss, ss.version, ss.ttl()
-	}
-	return nil, 0, 0
 }
 
 // Delete ends a session, and cancels its requests in flight in this process and at the other replicas.

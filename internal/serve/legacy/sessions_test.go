@@ -65,7 +65,7 @@ func mustCreate(t *testing.T, s *Sessions, who principal.Principal, address stri
 
 func mustOpen(t *testing.T, s *Sessions, who principal.Principal, id string) *StoredSession {
 	t.Helper()
-	l := must.Get(s.Open(t.Context(), who, id))(t)
+	l := must.Get(s.Use(t.Context(), who, id, false))(t)
 	return l
 }
 
@@ -80,7 +80,7 @@ func mustStream(t *testing.T, l *StoredSession) (replaced <-chan struct{}) {
 // exists reports whether a session can be opened. It does not renew the session.
 func exists(t *testing.T, s *Sessions, id string) bool {
 	t.Helper()
-	l, err := s.Open(t.Context(), principal.Anonymous, id)
+	l, err := s.Use(t.Context(), principal.Anonymous, id, false)
 	if err == nil {
 		l.Release()
 	} else if !errors.Is(err, ErrNoSession) {
@@ -112,10 +112,10 @@ func TestForgedSessionIDsAreUnknown(t *testing.T) {
 		strings.Repeat("*", 22), strings.Repeat(".", 22), id[:21] + "\n", id[:20] + "\r\n", id[:21] + "\x00",
 		"local/session/AAAAAAAAA",
 	} {
-		must.CheckIs(t, must.Err(s.Open(t.Context(), principal.Anonymous, forged)), ErrNoSession, forged)
+		must.CheckIs(t, must.Err(s.Use(t.Context(), principal.Anonymous, forged, false)), ErrNoSession, forged)
 	}
 	must.CheckEqual(t, kv.gets.Load()-before, 0)
-	must.CheckIs(t, must.Err(s.Open(t.Context(), principal.Anonymous, strings.Repeat("A", 22))), ErrNoSession)
+	must.CheckIs(t, must.Err(s.Use(t.Context(), principal.Anonymous, strings.Repeat("A", 22), false)), ErrNoSession)
 }
 
 // The keys of the store do not reveal session ids.
@@ -123,7 +123,7 @@ func TestStoreKeysDoNotRevealSessionIDs(t *testing.T) {
 	s, _ := newSessions(SessionLimits{})
 	for _, who := range []principal.Principal{principal.Anonymous, user(t, "ada")} {
 		id := mustCreate(t, s, who, "a")
-		l := must.Get(s.Open(t.Context(), who, id))(t)
+		l := must.Get(s.Use(t.Context(), who, id, false))(t)
 		if !strings.HasPrefix(l.Key(), who.Key()+"session/") || strings.Contains(l.Key(), id) {
 			t.Errorf("the session %s has the key %s", id, l.Key())
 		}
@@ -140,7 +140,7 @@ func TestSessionBelongsToItsPrincipal(t *testing.T) {
 	for _, owner := range all {
 		id := mustCreate(t, s, owner, "a")
 		for _, other := range all {
-			l, err := s.Open(t.Context(), other, id)
+			l, err := s.Use(t.Context(), other, id, false)
 			switch {
 			case other == owner && err != nil:
 				t.Errorf("%s cannot open the session: %v", owner, err)
@@ -153,7 +153,7 @@ func TestSessionBelongsToItsPrincipal(t *testing.T) {
 				must.Check(t, s.Delete(t.Context(), other, id))
 			}
 		}
-		if l, err := s.Open(t.Context(), owner, id); err != nil {
+		if l, err := s.Use(t.Context(), owner, id, false); err != nil {
 			t.Errorf("another principal has deleted the session of %s", owner)
 		} else {
 			l.Release()
@@ -317,7 +317,7 @@ func TestStoreFailureDiffersFromAMissingSession(t *testing.T) {
 	id := mustCreate(t, s, principal.Anonymous, "a")
 	broken := errors.New("unreachable")
 	kv.failWith(broken)
-	if _, err := s.Open(t.Context(), principal.Anonymous, id); !errors.Is(err, broken) || errors.Is(err, ErrNoSession) {
+	if _, err := s.Use(t.Context(), principal.Anonymous, id, false); !errors.Is(err, broken) || errors.Is(err, ErrNoSession) {
 		t.Errorf("%v", err)
 	}
 	kv.fail.Store(nil)
@@ -339,7 +339,7 @@ func TestASessionWithAMalformedRecordDoesNotExist(t *testing.T) {
 	} {
 		must.Do(t, must.Err(kv.KV.Put(t.Context(), sessionKey(principal.Anonymous, id), []byte(nonsense),
 			store.PutOptions{TTL: time.Minute})))
-		must.CheckIs(t, must.Err(s.Open(t.Context(), principal.Anonymous, id)), ErrNoSession, nonsense)
+		must.CheckIs(t, must.Err(s.Use(t.Context(), principal.Anonymous, id, false)), ErrNoSession, nonsense)
 	}
 	must.CheckEqual(t, len(s.live), 0)
 }

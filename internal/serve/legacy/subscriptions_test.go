@@ -42,7 +42,7 @@ func longURI(i int) string { return fmt.Sprintf("test:%d/%s", i, strings.Repeat(
 
 // use calls f with a session, as a request does.
 func use(t *testing.T, s *Sessions, id string, f func(*StoredSession) error) error {
-	l, err := s.Use(t.Context(), principal.Anonymous, id)
+	l, err := s.Use(t.Context(), principal.Anonymous, id, true)
 	if err != nil {
 		return err
 	}
