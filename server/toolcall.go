@@ -114,7 +114,7 @@ func (s *Server) resolveTool(ctx context.Context, c *rpc.Call) (any, []string, e
 func (s *Server) callTool(ctx context.Context, c *rpc.Call) (any, error) {
 	entry := c.Target.Entry.(*toolEntry)
 	arguments, err := argumentsOf(c.Params())
-	if err == nil {
+	if err == nil && len(entry.mirrored) > 0 {
 		err = c.CheckMirror(entry.mirrored, arguments)
 	}
 	if err != nil {

@@ -27,8 +27,8 @@ type Call struct {
 	ProgressToken jsonrpc.ID
 	// LogLevel is the least severe level of the log messages that the peer wants; empty for none.
 	LogLevel mcp.LoggingLevel
-	// Mirror gives access to the parts of the request that its transport repeats; nil if it repeats none.
-	Mirror Mirror
+	// Binding gives access to the parts of the request that its transport repeats; nil if it repeats none.
+	Binding Binding
 	// Stream takes notifications; nil if the peer cannot receive any.
 	Stream Stream
 	// InputRequester sends input requests to the peer; nil if it cannot receive any.
@@ -111,14 +111,6 @@ func (c *Call) ended() error {
 		return call.ErrCallDone
 	}
 	return nil
-}
-
-// Mirror gives access to the parameters of a request that its transport repeats outside of the body, where
-// intermediaries can read them: the headers of HTTP in 2026-07-28. A server must compare them with the body.
-type Mirror interface {
-	// Param returns the decoded text of the parameter with this name, and whether it is there.
-	// The error is a *jsonrpc.Error for the client: the parameter is repeated or malformed.
-	Param(name string) (text string, ok bool, err error)
 }
 
 // Subscriber changes the subscriptions of a session.

@@ -49,7 +49,7 @@ func MirrorParams(params []schema.HeaderParam, arguments []byte) ([]MirroredPara
 // that the tool does not define. If middleware has replaced the arguments, it compares those that the client has sent,
 // and nothing if middleware has chosen another tool. The error is a *jsonrpc.Error.
 func (c *Call) CheckMirror(params []schema.HeaderParam, arguments []byte) error {
-	if c.Mirror == nil {
+	if c.Binding == nil {
 		return nil
 	}
 	if sent := c.ParamsBefore(); sent != c.Params() {
@@ -60,7 +60,7 @@ func (c *Call) CheckMirror(params []schema.HeaderParam, arguments []byte) error 
 	}
 	for i := range params {
 		p := &params[i]
-		text, repeated, err := c.Mirror.Param(p.Name)
+		text, repeated, err := c.Binding.Param(p.Name)
 		if err != nil {
 			return err
 		}

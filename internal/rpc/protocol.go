@@ -58,9 +58,12 @@ type Sender struct {
 	Binding Binding // nil if the transport repeats no parts of the message
 }
 
-// Binding gives access to the parts of a message that a transport repeats outside of the body, as HTTP does in headers.
+// Binding gives access to the parts of a message that a transport repeats outside of the body, where intermediaries can
+// read them: the headers of HTTP in 2026-07-28. A server must compare them with the body.
 type Binding interface {
-	Mirror
 	// Check compares the repeated parts with m.
 	Check(m *jsonrpc.Message) *jsonrpc.Error
+	// Param returns the decoded text of the parameter of a tool with this name, and whether it is there.
+	// The error is a *jsonrpc.Error for the client: the parameter is repeated or malformed.
+	Param(name string) (text string, ok bool, err error)
 }

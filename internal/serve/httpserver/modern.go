@@ -75,7 +75,7 @@ func (b binding) Check(m *jsonrpc.Message) *jsonrpc.Error {
 	return nil
 }
 
-// Param implements rpc.Mirror (2026-07-28, basic/transports/streamable-http, Custom Headers from Tool Parameters).
+// Param implements rpc.Binding (2026-07-28, basic/transports/streamable-http, Custom Headers from Tool Parameters).
 func (b binding) Param(name string) (text string, ok bool, err error) {
 	header := http.CanonicalHeaderKey(httpcodec.ParamPrefix + name)
 	if len(b[header]) == 0 {

@@ -73,7 +73,7 @@ func (s *Server) NewCall(from rpc.Sender, m *jsonrpc.Message, class revision.Cla
 		if err := from.Binding.Check(m); err != nil {
 			return nil, err
 		}
-		c.Mirror = from.Binding
+		c.Binding = from.Binding
 	}
 	c.Call = *call.New(d)
 	if rpc.MayRequestInput(m.Method) {
