@@ -107,18 +107,12 @@ func (c *connection) writeError(ctx context.Context, id jsonrpc.ID, e *jsonrpc.E
 	c.write(ctx, jsonrpc.AppendError(nil, id, e, nullID))
 }
 
-// job is an accepted request and the semaphore that limits requests of its kind.
+// job is an accepted request.
 type job struct {
 	protocol rpc.Protocol // has accepted call
 	call     *rpc.Call
 	pace     *pace
-	slots    chan struct{}
-}
-
-// release releases the slot of a request that has been served.
-func (c *connection) release(j job) {
-	<-j.slots
-	c.running.Done()
+	slots    chan struct{} // the semaphore that limits requests of its kind; set by enqueue
 }
 
 func (c *connection) releaseSlots(slots int) {

@@ -15,8 +15,19 @@ var errQueueFull = &call.OverloadError{Limit: "queued requests while the server 
 	RetryAfter: time.Second}
 
 // enqueue serves an accepted request when a slot is free. It blocks while the queue is full.
+//
+// Subscriptions have slots of their own, because they would take the slots of other requests for ever. There are twice
+// as many slots as a client may have subscriptions, since some requests will be rejected, or are cancelled and about to
+// end.
 func (t *turn) enqueue(ctx context.Context, j job) {
 	c := t.c
+	j.slots = c.slots
+	if rpc.IsLongLived(j.call.Method()) {
+		if c.subscriptionSlots == nil {
+			c.subscriptionSlots = make(chan struct{}, 2*rpc.MaxSubscriptions)
+		}
+		j.slots = c.subscriptionSlots
+	}
 	if !c.begin() {
 		c.reject(ctx, j, rpc.ErrShuttingDown)
 		return
@@ -132,7 +143,8 @@ func (c *connection) serve(j job) {
 			c.conn.Flush()
 		}
 		rpc.FreeBuffer(buf)
-		c.release(j)
+		<-j.slots
+		c.running.Done()
 	}()
 	j.protocol.AppendReply(buf, j.call)
 	j.pace.record(start, true)

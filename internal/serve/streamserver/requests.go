@@ -106,7 +106,7 @@ func (t *turn) receive(ctx context.Context, data []byte) {
 	case m.Method == mcp.MethodPing && class.Era == revision.Legacy:
 		c.ping(ctx, p, accepted)
 	default:
-		t.enqueue(ctx, job{p, accepted, c.paces.of(m), c.slotsOf(m.Method)})
+		t.enqueue(ctx, job{protocol: p, call: accepted, pace: c.paces.of(m)})
 	}
 }
 
@@ -148,19 +148,6 @@ func (c *connection) ping(ctx context.Context, p rpc.Protocol, accepted *rpc.Cal
 			c.running.Done()
 		}
 	}()
-}
-
-// slotsOf returns the semaphore of a method. Subscriptions have their own, because they would take the slots of other
-// requests for ever. It has twice the slots that subscriptions may have, since some requests will be rejected, or are
-// cancelled and about to end.
-func (c *connection) slotsOf(method string) chan struct{} {
-	if !rpc.IsLongLived(method) {
-		return c.slots
-	}
-	if c.subscriptionSlots == nil {
-		c.subscriptionSlots = make(chan struct{}, 2*rpc.MaxSubscriptions)
-	}
-	return c.subscriptionSlots
 }
 
 // batch serves a batch of a session of 2025-03-26 (basic, Batching). It serves the

@@ -77,7 +77,7 @@ func (t *turn) Write(ctx context.Context, msg []byte) error {
 	return t.c.conn.Write(ctx, msg)
 }
 
-// serve serves a request in the goroutine of the turn.
+// serve serves a request in the goroutine of the turn, and buffers its response.
 func (t *turn) serve(j job) {
 	c := t.c
 	j.call.Stream = t
@@ -86,9 +86,15 @@ func (t *turn) serve(j job) {
 	exited := true
 	t.begin()
 	defer func() {
-		t.respond(*buf)
+		if n := len(*buf); n > 0 { // not cancelled
+			c.written(c.ctx, c.conn.WriteBuffered(c.ctx, *buf))
+			if t.unflushed += n; t.unflushed > maxUnflushed {
+				t.flush()
+			}
+		}
 		rpc.FreeBuffer(buf)
-		c.release(j)
+		<-j.slots
+		c.running.Done()
 		if exited { // runtime.Goexit
 			t.timer.Stop()
 			t.end()
@@ -103,18 +109,6 @@ func (t *turn) serve(j job) {
 	}()
 	j.protocol.AppendReply(buf, j.call)
 	exited = false
-}
-
-// respond buffers the response to a request.
-func (t *turn) respond(reply []byte) {
-	c := t.c
-	if len(reply) == 0 { // cancelled
-		return
-	}
-	c.written(c.ctx, c.conn.WriteBuffered(c.ctx, reply))
-	if t.unflushed += len(reply); t.unflushed > maxUnflushed {
-		t.flush()
-	}
 }
 
 // flush sends the buffered messages.
