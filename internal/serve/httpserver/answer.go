@@ -180,16 +180,12 @@ func (a *answerStream) AwaitLeave(ctx context.Context) bool {
 // respondJSON sends the response as JSON. The caller has claimed the stream.
 func (a *answerStream) respondJSON(out []byte, o outcome, missing bool) {
 	e := &a.x.stream
-	status := cmp.Or(o.status, http.StatusOK)
 	switch {
 	case e.ctx.Err() != nil:
 		return
 	case missing:
-		status = a.server.challenge(e.w, a.x.context.request)
+		o.status = a.server.challenge(e.w, a.x.context.request)
 	case o.overload != nil:
-		if status = http.StatusTooManyRequests; o.overload == rpc.ErrStoreUnavailable {
-			status = http.StatusServiceUnavailable
-		}
 		setRetryAfter(e.w, o.overload.RetryAfter)
 	}
 	if e.exited {
@@ -197,7 +193,7 @@ func (a *answerStream) respondJSON(out []byte, o outcome, missing bool) {
 		e.w.Header()["Connection"] = []string{"close"}
 		defer http.NewResponseController(e.w).Flush()
 	}
-	reply(e.w, status, out)
+	reply(e.w, cmp.Or(o.status, http.StatusOK), out)
 }
 
 // respondOnly sends the response as the only event of the stream, which the caller has

@@ -29,8 +29,9 @@ var exposed = []string{strings.Join([]string{httpcodec.HeaderSession, httpcodec.
 	"DPoP-Nonce", "Retry-After"}, ", ")}
 
 // addCORSHeaders lets the page that has sent r read the response, if there are origins. The caller has checked r. If r
-// is a preflight request, addCORSHeaders answers it and reports true.
-func (s *Server) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answered bool) {
+// is a preflight request, with which a browser asks if a page may send a request, addCORSHeaders answers it and reports
+// true.
+func (s *Server) addCORSHeaders(w http.ResponseWriter, r *http.Request, preflight bool) (answered bool) {
 	h := w.Header()
 	h.Add("Vary", "Origin") // caches must store responses per origin
 	origin := httpcodec.First(r.Header, "Origin")
@@ -39,7 +40,7 @@ func (s *Server) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answere
 	}
 	// Allow this origin only, never "*", and never credentials such as cookies.
 	h["Access-Control-Allow-Origin"] = []string{origin}
-	if !isPreflight(r) {
+	if !preflight {
 		h["Access-Control-Expose-Headers"] = exposed
 		return false
 	}
@@ -51,12 +52,6 @@ func (s *Server) addCORSHeaders(w http.ResponseWriter, r *http.Request) (answere
 	h["Access-Control-Max-Age"] = []string{corsMaxAge}
 	w.WriteHeader(http.StatusNoContent)
 	return true
-}
-
-// isPreflight reports whether a browser asks with r if a page may send a request.
-func isPreflight(r *http.Request) bool {
-	return r.Method == http.MethodOptions && r.Header["Origin"] != nil &&
-		r.Header["Access-Control-Request-Method"] != nil
 }
 
 // allowedHeaders returns the allowed headers among those that a page wants to send.

@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/jsonrpc"
+	"github.com/parley-mcp/parley/mcp"
 )
 
 // ServeHTTP implements http.Handler.
@@ -24,7 +25,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		boundUnread(w, r)
 		return
 	}
-	r = s.withHeaders(admitted)
+	r = admitted
+	if s.Headers != nil {
+		r = s.withHeaders(r)
+	}
 	if r.Method == http.MethodPost {
 		s.post(w, r, accept)
 		return
@@ -34,7 +38,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.receive(w, r, x); !ok || !s.authorize(w, r, jsonrpc.ID{}) {
 		return
 	}
-	class := classify(r, nil)
+	class := revision.Classify(revision.Input{HTTP: true, Header: r.Header[httpcodec.HeaderVersion]})
 	if class.Era == revision.Modern { // which has POST only
 		rejectMethod(w, "POST")
 		return
@@ -51,9 +55,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit checks the headers of a request, including its access token. It returns the request
 // to serve. If the request must not be served, admit answers it and reports false.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, accept accepted) (*http.Request, bool) {
+	origin := r.Header["Origin"]
+	preflight := r.Method == http.MethodOptions && origin != nil && r.Header["Access-Control-Request-Method"] != nil
 	status, err := s.Guard.Check(r)
-	if err == nil && isPreflight(r) && !slices.Contains(s.Guard.Origins, r.Header["Origin"][0]) { // of this machine
-		status, err = http.StatusForbidden, httpguard.ForbiddenOrigin(r.Header["Origin"][0])
+	if err == nil && preflight && !slices.Contains(s.Guard.Origins, origin[0]) { // of this machine
+		status, err = http.StatusForbidden, httpguard.ForbiddenOrigin(origin[0])
 	}
 	if err != nil {
 		s.rejections.Log(r.Context(), s.Logger, slog.LevelWarn, "request rejected", slog.String("reason", err.Error()),
@@ -61,7 +67,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, accept accepted) 
 		reject(w, status, jsonrpc.ID{}, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: err.Error()})
 		return nil, false
 	}
-	if len(s.Guard.Origins) > 0 && s.addCORSHeaders(w, r) {
+	if len(s.Guard.Origins) > 0 && s.addCORSHeaders(w, r, preflight) {
 		return nil, false
 	}
 	r, ok := s.authenticate(w, r)
@@ -126,10 +132,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, accept accepted) {
 		return
 	}
 	m, isBatch, inSession := &x.message, jsonrpc.IsBatch(body), r.Header[httpcodec.HeaderSession] != nil
-	var class revision.Class
-	if isBatch {
-		class = classify(r, nil)
-	} else {
+	in := revision.Input{HTTP: true, Header: r.Header[httpcodec.HeaderVersion], Session: inSession}
+	if !isBatch {
 		err := m.Parse(body, s.Limits)
 		if (err != nil || m.Kind != jsonrpc.Request) && !s.authorize(w, r, jsonrpc.ID{}) {
 			return
@@ -138,11 +142,12 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, accept accepted) {
 			if m.Kind == jsonrpc.Response {
 				s.unusable(r, m, err)
 			}
-			s.rejectMalformed(w, r, m, err)
+			rejectMalformed(w, m, err, revision.Classify(in).Revision)
 			return
 		}
-		class = classify(r, m)
+		in.Message = m
 	}
+	class := revision.Classify(in)
 	pair := ""
 	if !inSession && r.URL.RawQuery != "" {
 		pair = r.URL.Query().Get(pairParameter)
@@ -163,8 +168,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, accept accepted) {
 
 // rejectMalformed rejects a body that is not a valid message. The error has the id of the message unless that is a
 // malformed response, whose id belongs to a request of this server. If the id is unknown, the error has id null in
-// revisions before 2025-11-25 and none in later ones.
-func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, err error) {
+// revisions before 2025-11-25 and none in later ones; declared is the revision of the header.
+func rejectMalformed(w http.ResponseWriter, m *jsonrpc.Message, err error, declared mcp.Revision) {
 	var invalid *jsonrpc.InvalidMessageError
 	if !errors.As(err, &invalid) {
 		invalid = &jsonrpc.InvalidMessageError{Code: jsonrpc.CodeInvalidRequest, Reason: err.Error(), Offset: -1}
@@ -173,7 +178,7 @@ func (s *Server) rejectMalformed(w http.ResponseWriter, r *http.Request, m *json
 	if m.Kind == jsonrpc.Response {
 		id = jsonrpc.ID{}
 	}
-	nullID := id.IsZero() && revision.NullErrorIDs.In(classify(r, nil).Revision)
+	nullID := id.IsZero() && revision.NullErrorIDs.In(declared)
 	reply(w, http.StatusBadRequest, jsonrpc.AppendError(nil, id, invalid.Wire(), nullID))
 }
 

@@ -79,11 +79,8 @@ func HeaderOf(ctx context.Context) http.Header {
 	return header
 }
 
-// withHeaders returns r with the headers in its context that handlers can read, and with no others.
+// withHeaders returns r with the headers in its context that Headers names, and with no others.
 func (s *Server) withHeaders(r *http.Request) *http.Request {
-	if s.Headers == nil {
-		return r
-	}
 	var found http.Header
 	for _, name := range s.Headers() {
 		if values := r.Header[name]; len(values) > 0 {

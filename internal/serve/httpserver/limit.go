@@ -30,19 +30,31 @@ type limiter struct {
 	counts map[owner]int
 }
 
-// acquire adds one to the count of o. It reports false if the count has reached limit; 0
-// means no limit. If it succeeds, the caller must call release.
-func (t *limiter) acquire(o owner, limit int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if limit > 0 && t.counts[o] >= limit {
-		return false
+// acquire counts a stateless request of a sender. If its owner has reached the limit, acquire returns the error.
+// Otherwise, the caller must call release on the limiter with the owner. Subscriptions, which are long-lived, have a
+// separate limiter so that they do not use up the limit of other requests.
+func (s *Server) acquire(method string, from *rpc.Sender) (count *limiter, by owner, above *call.OverloadError) {
+	count, limit, above := &s.stateless, s.PerOwner, rpc.ErrTooManyInFlight
+	by.who = from.Who
+	if by.who == principal.Anonymous {
+		by.address, limit = from.Source, s.PerAddress
 	}
-	if t.counts == nil {
-		t.counts = make(map[owner]int)
+	if rpc.IsLongLived(method) {
+		count, limit, above = &s.listens, rpc.MaxSubscriptions, rpc.ErrTooManySubscriptions
+		if by.who == principal.Anonymous {
+			limit = maxListensPerAddress
+		}
 	}
-	t.counts[o]++
-	return true
+	count.mu.Lock()
+	defer count.mu.Unlock()
+	if limit > 0 && count.counts[by] >= limit {
+		return nil, by, above
+	}
+	if count.counts == nil {
+		count.counts = make(map[owner]int)
+	}
+	count.counts[by]++
+	return count, by, nil
 }
 
 // release subtracts one from the count.
@@ -52,21 +64,6 @@ func (t *limiter) release(o owner) {
 	if t.counts[o]--; t.counts[o] == 0 {
 		delete(t.counts, o)
 	}
-}
-
-// limiterFor returns the limiter for requests of a method, the limit for the owner, and the error above it.
-// Subscriptions, which are long-lived, have a separate limiter so that they do not use up the limit of other requests.
-func (s *Server) limiterFor(method string, o owner) (count *limiter, limit int, above *call.OverloadError) {
-	anonymous := o.who == principal.Anonymous
-	switch stays := rpc.IsLongLived(method); {
-	case stays && anonymous:
-		return &s.listens, maxListensPerAddress, rpc.ErrTooManySubscriptions
-	case stays:
-		return &s.listens, rpc.MaxSubscriptions, rpc.ErrTooManySubscriptions
-	case anonymous:
-		return &s.stateless, s.PerAddress, rpc.ErrTooManyInFlight
-	}
-	return &s.stateless, s.PerOwner, rpc.ErrTooManyInFlight
 }
 
 // errTooManyRequests is the error when the limit of requests in flight on the server is reached.

@@ -9,7 +9,6 @@ import (
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
-	"github.com/parley-mcp/parley/principal"
 )
 
 // postModern serves one message of 2026-07-28.
@@ -28,12 +27,8 @@ func (s *Server) postModern(w http.ResponseWriter, r *http.Request, x *exchange,
 		rejectInvalid(w, jsonrpc.ID{},
 			"the message must be a request or a notification: revision 2026-07-28 has no responses from clients")
 	case jsonrpc.Request:
-		by := owner{who: from.Who}
-		if from.Who == principal.Anonymous {
-			by.address = from.Source
-		}
-		count, limit, above := s.limiterFor(m.Method, by)
-		if !count.acquire(by, limit) {
+		count, by, above := s.acquire(m.Method, &from)
+		if above != nil {
 			s.rejectOverload(w, r, http.StatusTooManyRequests, m.ID, above)
 			return
 		}

@@ -242,7 +242,8 @@ func TestStatusDependsOnTheErrorCode(t *testing.T) {
 		-32000:                     http.StatusOK,
 		7:                          http.StatusOK,
 	} {
-		must.CheckEqual(t, modernStatus(code), want, code)
+		o := outcomeOf(revision.Modern, &rpc.Call{Served: true}, &jsonrpc.Error{Code: code})
+		must.CheckEqual(t, o.status, want, code)
 	}
 }
 
@@ -271,26 +272,27 @@ func TestAcceptHeaderFollowsRFC9110(t *testing.T) {
 
 // An owner without requests uses no memory, since a client can have any number of addresses.
 func TestLimiterForgetsIdleOwners(t *testing.T) {
-	var requests limiter
+	s := &Server{PerAddress: 3}
 	var busy []owner
 	has := make(map[owner]int)
 	for range 10_000 {
 		if len(busy) > 0 && rand.IntN(2) == 0 {
 			i := rand.IntN(len(busy))
-			requests.release(busy[i])
+			s.stateless.release(busy[i])
 			if has[busy[i]]--; has[busy[i]] == 0 {
 				delete(has, busy[i])
 			}
 			busy = slices.Delete(busy, i, i+1)
 		} else {
 			o := owner{address: strconv.Itoa(rand.IntN(20))}
-			if ok := requests.acquire(o, 3); ok != (has[o] < 3) {
-				t.Fatalf("acquire for %v, which has %d, returned %v", o, has[o], ok)
-			} else if ok {
+			_, by, above := s.acquire(mcp.MethodCallTool, &rpc.Sender{Source: o.address})
+			if by != o || (above == nil) != (has[o] < 3) {
+				t.Fatalf("acquire for %v, which has %d, returned %v and %v", o, has[o], by, above)
+			} else if above == nil {
 				has[o]++
 				busy = append(busy, o)
 			}
 		}
-		must.That(t, maps.Equal(requests.counts, has), "the limiter has %v, want %v", requests.counts, has)
+		must.That(t, maps.Equal(s.stateless.counts, has), "the limiter has %v, want %v", s.stateless.counts, has)
 	}
 }

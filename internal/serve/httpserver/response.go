@@ -16,20 +16,17 @@ import (
 // the ResponseWriter cannot send them. It is also a stream of the session, if x.answer has one.
 func (s *Server) open(r *http.Request, x *exchange) rpc.Stream {
 	x.answer.server, x.answer.x, x.context.request, x.stream.ctx = s, x, r, r.Context()
-	switch {
-	case x.answer.live != nil:
+	if x.answer.live != nil {
 		x.stream.answer = &x.answer
-		if s.streams(&x.response) {
-			return &x.answer
-		}
-	case s.streams(&x.response):
-		return &x.stream
 	}
-	return nil
+	switch {
+	case !x.accept.events || !s.flushes(x.stream.w):
+		return nil
+	case x.answer.live != nil:
+		return &x.answer
+	}
+	return &x.stream
 }
-
-// streams reports whether the client accepts an event stream and the ResponseWriter can send one.
-func (s *Server) streams(x *response) bool { return x.accept.events && s.flushes(x.stream.w) }
 
 // flushes reports whether w can send a part of a response, as http.ResponseController does. Otherwise events would
 // arrive with the end of the response, and questions and notifications never. It logs that once.
@@ -84,6 +81,9 @@ func (s *Server) serve(ctx context.Context, r *http.Request, x *exchange, p rpc.
 
 // outcomeOf returns the outcome of a call whose response reports an error, or nil. C may be nil if the error comes from
 // NewCall.
+//
+// The status of 2026-07-28 is 200 for an error of the method itself, such as an unknown tool. The transport's page
+// names the errors that are faults of the HTTP request (2026-07-28, basic/transports/streamable-http).
 func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error) (o outcome) {
 	rejected := c == nil || !c.Served
 	if c != nil {
@@ -94,7 +94,16 @@ func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error) (o outcom
 	case reported == rpc.StoreFailure:
 		o.overload = rpc.ErrStoreUnavailable
 	case era == revision.Modern:
-		if o.status = modernStatus(reported.Code); c != nil && c.Ran && reported.Code != mcp.CodeMissingCapability {
+		switch reported.Code {
+		case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest,
+			mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+			o.status = http.StatusBadRequest
+		case jsonrpc.CodeMethodNotFound:
+			o.status = http.StatusNotFound
+		default:
+			o.status = http.StatusOK
+		}
+		if c != nil && c.Ran && reported.Code != mcp.CodeMissingCapability {
 			o.status = http.StatusOK // clients take a fault of the request as proof that the call has not run
 		}
 		if rejected {
@@ -102,22 +111,16 @@ func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error) (o outcom
 		}
 		o.json = rejected || o.status == http.StatusNotFound
 	}
-	o.json = o.json || rejected && o.overload != nil
-	return o
-}
-
-// modernStatus returns the HTTP status of a response that reports an error with this code. The transport's page names
-// the errors that are faults of the HTTP request; an error of the method itself, such as an unknown tool, is status 200
-// (2026-07-28, basic/transports/streamable-http).
-func modernStatus(code int64) int {
-	switch code {
-	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest,
-		mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
-		return http.StatusBadRequest
-	case jsonrpc.CodeMethodNotFound:
-		return http.StatusNotFound
+	switch o.overload {
+	case nil:
+		return o
+	case rpc.ErrStoreUnavailable:
+		o.status = http.StatusServiceUnavailable
+	default:
+		o.status = http.StatusTooManyRequests
 	}
-	return http.StatusOK
+	o.json = o.json || rejected
+	return o
 }
 
 // respond sends the reply to a request as JSON, or as an event if the event stream has begun or the client accepts only

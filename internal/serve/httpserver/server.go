@@ -10,10 +10,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
-	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/httpguard"
 	"github.com/parley-mcp/parley/internal/loglimit"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/serve/legacy"
 	"github.com/parley-mcp/parley/internal/serve/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -73,14 +71,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.calls.cancelAll()
 		return ctx.Err()
 	}
-}
-
-// classify returns the era of a request. m is nil unless the body is a single message.
-func classify(r *http.Request, m *jsonrpc.Message) revision.Class {
-	return revision.Classify(revision.Input{
-		Message: m, HTTP: true, Header: r.Header[httpcodec.HeaderVersion],
-		Session: r.Header[httpcodec.HeaderSession] != nil,
-	})
 }
 
 // addressOf returns the address that identifies an anonymous client. For IPv6 it is the
