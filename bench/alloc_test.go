@@ -205,3 +205,13 @@ func (p *streamPeer) roundTrip(t testing.TB) {
 	p.send(t, p.m.body)
 	p.receive(t)
 }
+
+// The goroutine of an idle event stream waits for hours, below the functions that have received its request. Its stack
+// grows once more if their variables need too much of it.
+func TestAnIdleStreamNeedsNoMoreStackThanABareHandler(t *testing.T) {
+	_, baseline := streamsCost(t, http.HandlerFunc(baselineOpenStream), func() message { return message{} })
+	s := newServer()
+	_, stack := streamsCost(t, s, func() message { return openSession(t, s) })
+	t.Logf("%.0f bytes, the baseline needs %.0f", stack, baseline)
+	must.CheckThat(t, stack <= baseline, "a stream needs %.0f bytes of stack, the baseline %.0f", stack, baseline)
+}

@@ -61,13 +61,13 @@ func baselineProgress(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "data: "+string((&envelope{ID: []byte("7")}).answer(echoResult))+"\n\n")
 }
 
-// heap returns the memory in use, with the stacks of goroutines.
-func heap() int64 {
+// memory returns the bytes in use: those of the heap, and those of the stacks of goroutines.
+func memory() (heap, stacks int64) {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse)
+	return int64(m.HeapAlloc), int64(m.StackInuse)
 }
 
 // BenchmarkIdleSession measures the memory of a session without requests. The budget is 2,048 B and no goroutine.
@@ -77,11 +77,13 @@ func BenchmarkIdleSession(b *testing.B) {
 	for b.Loop() {
 		s := newServer()
 		openSession(b, s)
-		running, before := runtime.NumGoroutine(), heap()
+		running := runtime.NumGoroutine()
+		heapBefore, stacksBefore := memory()
 		for range n {
 			openSession(b, s)
 		}
-		bytes = float64(heap()-before) / n
+		heap, stacks := memory()
+		bytes = float64(heap+stacks-heapBefore-stacksBefore) / n
 		goroutines = float64(runtime.NumGoroutine()-running) / n
 		runtime.KeepAlive(s)
 	}
@@ -94,24 +96,28 @@ func BenchmarkIdleSession(b *testing.B) {
 func BenchmarkOpenStream(b *testing.B) {
 	var bytes, ratio float64
 	for b.Loop() {
-		baseline := streamsCost(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, ":\n\n")
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		}), func() message { return message{} })
+		baseline, _ := streamsCost(b, http.HandlerFunc(baselineOpenStream), func() message { return message{} })
 		s := newServer()
-		bytes = streamsCost(b, s, func() message { return openSession(b, s) })
+		bytes, _ = streamsCost(b, s, func() message { return openSession(b, s) })
 		ratio = 100 * bytes / baseline
 	}
 	b.ReportMetric(bytes, "B/stream")
 	b.ReportMetric(ratio, "%baseline-memory")
 }
 
-// streamsCost returns the memory of an open stream, with the connection of its client.
-func streamsCost(b *testing.B, h http.Handler, open func() message) float64 {
+func baselineOpenStream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, ":\n\n")
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// streamsCost returns the memory of an open stream, with the connection of its client, and how much of it is stacks.
+func streamsCost(b testing.TB, h http.Handler, open func() message) (all, stack float64) {
 	const n = 400
-	s := httptest.NewServer(h)
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", h)
+	s := httptest.NewServer(mux)
 	defer s.Close()
 	var sessions []message
 	for range n {
@@ -123,7 +129,7 @@ func streamsCost(b *testing.B, h http.Handler, open func() message) float64 {
 			c.Close()
 		}
 	}()
-	before := heap()
+	heapBefore, stacksBefore := memory()
 	for _, m := range sessions {
 		c := must.Get(net.Dial("tcp", s.Listener.Addr().String()))(b)
 		conns = append(conns, c)
@@ -136,11 +142,12 @@ func streamsCost(b *testing.B, h http.Handler, open func() message) float64 {
 		must.Do(b, must.Err(io.WriteString(c, request+"\r\n")))
 		awaitComment(b, c)
 	}
-	return float64(heap()-before) / n
+	heap, stacks := memory()
+	return float64(heap+stacks-heapBefore-stacksBefore) / n, float64(stacks-stacksBefore) / n
 }
 
 // awaitComment reads the header of a response and the first comment or empty event of its stream.
-func awaitComment(b *testing.B, c net.Conn) {
+func awaitComment(b testing.TB, c net.Conn) {
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	buf := make([]byte, 1024)
 	for seen := ""; !strings.Contains(seen, "\r\n\r\n") ||

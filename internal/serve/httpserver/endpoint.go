@@ -35,21 +35,27 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &response{stream: eventStream{w: w}, accept: accept}
 	defer s.calls.leave(&x.tracked)
-	if _, ok := s.receive(w, r, x); !ok || !s.authorize(w, r, jsonrpc.ID{}) {
-		return
-	}
-	class := revision.Classify(revision.Input{HTTP: true, Header: r.Header[httpcodec.HeaderVersion]})
-	if class.Era == revision.Modern { // which has POST only
-		rejectMethod(w, "POST")
-		return
-	}
-	switch id, ok := sessionOf(w, r, class, jsonrpc.ID{}); {
+	switch id, ok := s.receiveWithoutMessage(w, r, x); {
 	case !ok:
 	case r.Method == http.MethodGet:
 		s.get(w, r, x, id)
 	default:
 		s.delete(w, r, id)
 	}
+}
+
+// receiveWithoutMessage is receive for GET and DELETE. It returns the id of the session, or "" if the request names
+// none. Its variables are not on the stack while the goroutine of a GET request waits below ServeHTTP; see getStream.
+func (s *Server) receiveWithoutMessage(w http.ResponseWriter, r *http.Request, x *response) (id string, ok bool) {
+	if _, ok := s.receive(w, r, x); !ok || !s.authorize(w, r, jsonrpc.ID{}) {
+		return "", false
+	}
+	class := revision.Classify(revision.Input{HTTP: true, Header: r.Header[httpcodec.HeaderVersion]})
+	if class.Era == revision.Modern { // which has POST only
+		rejectMethod(w, "POST")
+		return "", false
+	}
+	return sessionOf(w, r, class, jsonrpc.ID{})
 }
 
 // admit checks the headers of a request, including its access token. It returns the request
