@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"sync/atomic"
@@ -177,31 +176,9 @@ func (a *answerStream) AwaitLeave(ctx context.Context) bool {
 	}
 }
 
-// respondJSON sends the response as JSON. The caller has claimed the stream.
-func (a *answerStream) respondJSON(out []byte, o outcome, missing bool) {
-	e := &a.x.stream
-	switch {
-	case e.ctx.Err() != nil:
-		return
-	case missing:
-		o.status = a.server.challenge(e.w, a.x.context.request)
-	case o.overload != nil:
-		setRetryAfter(e.w, o.overload.RetryAfter)
-	}
-	if e.exited {
-		setLength(e.w, out)
-		e.w.Header()["Connection"] = []string{"close"}
-		defer http.NewResponseController(e.w).Flush()
-	}
-	reply(e.w, cmp.Or(o.status, http.StatusOK), out)
-}
-
 // respondOnly sends the response as the only event of the stream, which the caller has
 // claimed. The stream has ended when its event is logged, so it is not registered.
 func (a *answerStream) respondOnly(out []byte) {
-	if a.x.stream.ctx.Err() != nil {
-		return
-	}
 	buf := rpc.NewBuffer()
 	defer rpc.FreeBuffer(buf)
 	if !a.isResumable() {

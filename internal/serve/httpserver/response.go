@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -123,13 +124,13 @@ func outcomeOf(era revision.Era, c *rpc.Call, reported *jsonrpc.Error) (o outcom
 	return o
 }
 
-// respond sends the reply to a request as JSON, or as an event if the event stream has begun or the client accepts only
-// an event stream. If a handler requires scopes that the token does not grant, the response is JSON, and a challenge.
-// It sends nothing if the client has disconnected and cannot resume the stream. The reply is empty if the client has
-// cancelled the request. The stream is what open has returned.
-func (s *Server) respond(x *exchange, stream rpc.Stream, reply *[]byte, o *outcome) {
-	a, e, out := &x.answer, &x.stream, *reply
-	defer rpc.FreeBuffer(reply)
+// respond sends the reply to a request, in buf: as JSON, or as an event if the event stream has begun or the client
+// accepts only an event stream. If a handler requires scopes that the token does not grant, the response is JSON, and a
+// challenge. It sends nothing if the client has disconnected and cannot resume the stream. The reply is empty if the
+// client has cancelled the request. The stream is what open has returned.
+func (s *Server) respond(x *exchange, stream rpc.Stream, buf *[]byte, o *outcome) {
+	a, e, out := &x.answer, &x.stream, *buf
+	defer rpc.FreeBuffer(buf)
 	defer e.end()
 	defer a.end()
 	missing := s.Auth != nil && challenge.MissingScopes(x.context.request.Context()) != nil
@@ -137,21 +138,36 @@ func (s *Server) respond(x *exchange, stream rpc.Stream, reply *[]byte, o *outco
 	switch {
 	case len(out) == 0 && stream != nil:
 		e.open() // it ends without a response
+		return
 	case len(out) == 0:
 		if !e.claim() {
 			respondEmpty(e.w, http.StatusAccepted)
 		}
-	case (isJSON || a.stream.Load() == nil) && !e.claim():
-		if isJSON {
-			a.respondJSON(out, *o, missing)
-		} else {
-			a.respondOnly(out)
-		}
-	default:
+		return
+	case !isJSON && a.stream.Load() != nil, e.claim():
 		if logged := a.ensureStream(); logged != nil {
 			_ = logged.send(context.Background(), out, entryFinal) // waits for a slow reader
 		} else {
 			_ = e.Write(e.ctx, out)
 		}
+		return
 	}
+	status := cmp.Or(o.status, http.StatusOK)
+	switch {
+	case e.ctx.Err() != nil:
+		return
+	case !isJSON:
+		a.respondOnly(out)
+		return
+	case missing:
+		status = s.challenge(e.w, x.context.request)
+	case o.overload != nil:
+		setRetryAfter(e.w, o.overload.RetryAfter)
+	}
+	if e.exited {
+		setLength(e.w, out)
+		e.w.Header()["Connection"] = []string{"close"}
+		defer http.NewResponseController(e.w).Flush()
+	}
+	reply(e.w, status, out)
 }
