@@ -185,9 +185,10 @@ func (s *Server) lookup(ctx context.Context, find func(c *Catalog) (found bool))
 	return err
 }
 
-// findFor returns the entry with a name that the caller of ctx can see.
-func findFor[E entry](ctx context.Context, s *Server, k *kind[E], name string) (e E, ok bool, err error) {
-	who := PrincipalOf(ctx)
+// findFor returns the entry with a name that the caller of ctx, who, can see.
+func findFor[E entry](
+	ctx context.Context, s *Server, k *kind[E], who principal.Principal, name string,
+) (e E, ok bool, err error) {
 	err = s.lookup(ctx, func(c *Catalog) bool {
 		e, ok = k.of(c).find(name, who)
 		return ok

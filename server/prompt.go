@@ -200,7 +200,7 @@ func (s *Server) resolvePrompt(ctx context.Context, c *rpc.Call) (any, []string,
 	if err != nil {
 		return nil, nil, err
 	}
-	entry, ok, err := findFor(ctx, s, &promptKind, name)
+	entry, ok, err := findFor(ctx, s, &promptKind, c.Principal(), name)
 	if err != nil {
 		return nil, nil, err
 	}

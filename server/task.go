@@ -197,7 +197,7 @@ func (s *Server) toolOf(t *tasks.Task) (entry *toolEntry, arguments json.RawMess
 	params := jsonrpc.MembersOf(t.Request.Params)
 	raw, _ := params.Get("name")
 	ctx := subscriberContext(context.Background(), t.Request.Principal)
-	entry, ok, err := findFor(ctx, s, &toolKind, jsonrpc.Unquote(raw))
+	entry, ok, err := findFor(ctx, s, &toolKind, t.Request.Principal, jsonrpc.Unquote(raw))
 	if err != nil {
 		s.logger().Warn("cannot find the tool of a task", tasks.LogID(t.ID), "error", err)
 	}

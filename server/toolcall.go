@@ -100,7 +100,7 @@ func (s *Server) resolveTool(ctx context.Context, c *rpc.Call) (any, []string, e
 	if err != nil {
 		return nil, nil, err
 	}
-	entry, ok, err := findFor(ctx, s, &toolKind, name)
+	entry, ok, err := findFor(ctx, s, &toolKind, c.Principal(), name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -156,7 +156,7 @@ func (s *Server) CallTool(ctx context.Context, name string, arguments json.RawMe
 	if arguments == nil {
 		arguments = json.RawMessage("{}")
 	}
-	entry, ok, err := findFor(ctx, s, &toolKind, name)
+	entry, ok, err := findFor(ctx, s, &toolKind, c.Principal(), name)
 	switch {
 	case err != nil:
 		return nil, err
