@@ -327,5 +327,5 @@ func (t *testRun) finish() error {
 	return nil
 }
 
-// errTestsFailed is the error of parley test if tests fail, which it has printed.
+// errTestsFailed is the error of parley test if tests fail, which the text output has.
 var errTestsFailed = failure.Reported(errors.New("tests failed"))

@@ -244,7 +244,7 @@ func (f *lockFlags) load(cmd *cobra.Command, only string) (path string, file *lo
 	return path, file, all, err
 }
 
-// errDiffer is the error of parley lock diff if there are differences, which it has printed.
+// errDiffer is the error of parley lock diff if there are differences, which the text output has.
 var errDiffer = failure.Reported(errors.New("definitions differ from the lock file"))
 
 // difference is a change of a definition of a server.

@@ -89,7 +89,9 @@ func printProblems(cmd *cobra.Command, c *config.Config, unusable error) error {
 		words = append(words, terminal.Count(n, "toolset"))
 	}
 	words = append(words, terminal.Count(len(problems), "problem"), terminal.Count(len(c.Warnings), "warning"))
-	fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(c.Path()+": "+strings.Join(words, ", ")))
+	if output.Of(cmd) == output.Table {
+		fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(c.Path()+": "+strings.Join(words, ", ")))
+	}
 	if len(problems) > 0 {
 		return failure.Reported(errProblems)
 	}

@@ -39,7 +39,7 @@ func (e *codeError) Error() string { return e.err.Error() }
 
 func (e *codeError) Unwrap() error { return e.err }
 
-// reportedError is an error that has already been printed.
+// reportedError is an error that the text output of the command has.
 type reportedError struct{ err error }
 
 func (e *reportedError) Error() string { return e.err.Error() }
@@ -52,7 +52,7 @@ func Unreachable(err error) error { return WithCode(ExitUnreachable, err) }
 // WithCode gives an error an exit code.
 func WithCode(code int, err error) error { return &codeError{code, err} }
 
-// Reported marks an error as one that has already been printed.
+// Reported marks an error as one that the text output of the command has. [Print] then writes it only as JSON or YAML.
 func Reported(err error) error { return &reportedError{err} }
 
 // Mistaken returns the error for what a server has reported if the cause is a mistake of the user, which mistake
@@ -121,9 +121,9 @@ type reportedData struct {
 }
 
 // Print writes the error of a command: a line of text, a line of JSON, or a YAML document. It sanitises text that
-// comes from a server. It does not write errors that are already printed.
+// comes from a server.
 func Print(w io.Writer, err error, code int, format output.Format) {
-	if errors.As(err, new(*reportedError)) {
+	if format == output.Table && errors.As(err, new(*reportedError)) {
 		return
 	}
 	r := &errorReport{Code: code, Data: dataOf(err)}
