@@ -160,8 +160,8 @@ func (e *silenceError) Error() string {
 		begin, within = strings.TrimPrefix(e.error.Error(), call.ErrNotSent.Error()+": ")+": ", ""
 	}
 	if e.invalid != nil {
-		return fmt.Sprintf("%sno answer%s, but standard output with text that is no message of the protocol: %v", begin,
-			within, e.invalid)
+		return fmt.Sprintf("%sthe server did not answer%s; it wrote text to standard output that is not an MCP "+
+			"message: %v", begin, within, e.invalid)
 	}
 	return begin + "the server has written nothing to its standard output" + within
 }
@@ -171,7 +171,7 @@ func (e *silenceError) Unwrap() error { return e.error }
 func (e *silenceError) advice() string {
 	if e.invalid != nil {
 		return "check that the command is an MCP server that uses standard input and output; it must write its log " +
-			"to standard error"
+			"to standard error (in Python: file=sys.stderr)"
 	}
 	return "check that the command is an MCP server that uses standard input and output; run it alone to see what it " +
 		"waits for, or to let it install what it needs"

@@ -55,7 +55,8 @@ func (d *Dialer) newProbe(conn transport.Conn, started <-chan struct{}) (*probe,
 		o.IDs, o.Started, o.StartBy = ids, started, startBy
 	}
 	p := &probe{Dialer: d, conn: conn, modern: m, legacy: l, began: began, startBy: startBy}
-	p.eras = &eraSwitch{modern: m, legacy: l}
+	_, command := conn.(*transport.CommandConn)
+	p.eras = &eraSwitch{modern: m, legacy: l, command: command}
 	p.eras.ready.Add(1)
 	p.wire = streamclient.NewClient(traced(conn, d.Trace), p.eras, jsonrpc.Limits{})
 	m.Wire, l.Wire = p.wire, p.wire
@@ -294,6 +295,9 @@ type eraSwitch struct {
 	legacy *legacy.Client
 	chosen atomic.Pointer[outbound.Receiver]
 	first  atomic.Pointer[error] // of the first message that is not valid, before an era is chosen
+
+	command bool        // the server is a program
+	advised atomic.Bool // an error has said where a program may print
 }
 
 func (s *eraSwitch) choose(era outbound.Receiver) { s.chosen.Store(&era) }
@@ -312,11 +316,16 @@ func (s *eraSwitch) Receive(m *jsonrpc.Message) {
 
 // ReceiveInvalid implements outbound.Receiver.
 func (s *eraSwitch) ReceiveInvalid(m *jsonrpc.Message, err error) {
+	first := err
+	if s.command && m.Kind == jsonrpc.Invalid && s.advised.CompareAndSwap(false, true) {
+		err = fmt.Errorf("%w; standard output carries the protocol, so print to standard error (in Python: "+
+			"file=sys.stderr)", err)
+	}
 	if era := s.chosen.Load(); era != nil {
 		(*era).ReceiveInvalid(m, err)
 		return
 	}
-	s.first.CompareAndSwap(nil, &err)
+	s.first.CompareAndSwap(nil, &first)
 	if !s.modern.Requests.ReceiveInvalid(m, err) {
 		s.legacy.ReceiveInvalid(m, err)
 	}

@@ -113,7 +113,7 @@ func TestProgramThatDoesNotAnswerIsGivenUpAfterItsStart(t *testing.T) {
 	}{
 		{silent, "the server has written nothing to its standard output within ", "run it alone"},
 		{script{Delay: time.Hour}, "the server has written nothing to its standard output within ", "run it alone"},
-		{chatty, `text that is no message of the protocol: invalid message: unexpected character at byte 0: ` +
+		{chatty, `it wrote text to standard output that is not an MCP message: invalid message: unexpected character at byte 0: ` +
 			`"Listening on port 3000"`, "its log to standard error"},
 	} {
 		d := quiet()

@@ -2,6 +2,7 @@ package program
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -23,7 +24,9 @@ func NewLogger(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(&lineHandler{w: w, level: level, mu: new(sync.Mutex)})
 }
 
-// lineHandler is a slog.Handler that writes lines like "parley: warning: server: message: key=value, …".
+// lineHandler is a slog.Handler that writes lines like "parley: warning: server: message: key=value, …". The attribute
+// "error" is written without its key. A line of a server's standard error is written as it is, after the name of the
+// server, because indentation matters, for example in tracebacks.
 type lineHandler struct {
 	w      io.Writer
 	level  slog.Level
@@ -38,6 +41,9 @@ func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool { return
 
 // Handle implements slog.Handler.
 func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "server stderr" {
+		return h.writeStderr(r)
+	}
 	var b strings.Builder
 	switch {
 	case r.Level >= slog.LevelError:
@@ -51,19 +57,40 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	b.WriteString(r.Message)
 	separator := ": "
 	write := func(a slog.Attr) bool {
-		if text := a.Value.Resolve().String(); text != "" {
+		text := a.Value.Resolve().String()
+		switch {
+		case text == "":
+			return true
+		case a.Key == "error" && h.prefix == "":
+			b.WriteString(separator + text)
+		default:
 			b.WriteString(separator + h.prefix + a.Key + "=" + text)
-			separator = ", "
 		}
+		separator = ", "
 		return true
 	}
 	for _, a := range h.attrs {
 		write(a)
 	}
 	r.Attrs(write)
+	return h.write("parley: " + terminal.Bounded(b.String()))
+}
+
+// writeStderr writes the record of a line of a server's standard error.
+func (h *lineHandler) writeStderr(r slog.Record) error {
+	line := ""
+	r.Attrs(func(a slog.Attr) bool {
+		line = a.Value.String()
+		return false
+	})
+	text := terminal.Line(cmp.Or(h.server, "server")) + " | " + terminal.Cut(terminal.Block(line))
+	return h.write(strings.TrimRight(text, " \t"))
+}
+
+func (h *lineHandler) write(line string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, err := io.WriteString(h.w, "parley: "+terminal.Bounded(b.String())+"\n")
+	_, err := io.WriteString(h.w, line+"\n")
 	return err
 }
 
