@@ -34,7 +34,7 @@ func main() {
 		loopback.Open = browser.ShowURL(os.Stdout)
 	}
 	user := &oauth.Client{
-		Name:        "The login example", // users see it
+		Name:        "The login example", // shown to users
 		Interaction: loopback,
 		Approve: func(_ context.Context, r oauth.AuthorizationRequest) ([]string, error) {
 			fmt.Printf("%s requires %s\n", r.Server, strings.Join(r.Scopes, " and "))
