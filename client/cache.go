@@ -21,7 +21,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// maxCacheBytes limits the size of all results of a client, their keys and bookkeeping included.
+// maxCacheBytes limits the size of everything that the cache of a client holds: results, keys and
+// bookkeeping.
 const maxCacheBytes = 8 << 20
 
 // maxTTL limits how long a result is fresh, whatever the server declares.
@@ -34,7 +35,7 @@ type resultCache struct {
 	identity func() string // digest of the credentials
 
 	mu     sync.Mutex
-	kept   map[audienceKey]*lru.Element // of *cachedResult
+	kept   map[audienceKey]*lru.Element // elements are *cachedResult
 	recent lru.List                     // most recently used first
 	bytes  int
 	groups map[string]*groupState // by method
@@ -51,7 +52,7 @@ type audienceKey struct {
 }
 
 // groupState contains the results that one change invalidates: all pages of a list, or all resources. It
-// exists while it has results or requests in flight.
+// exists while it contains results or a request is in flight.
 type groupState struct {
 	kept     map[*cachedResult]struct{}
 	private  int // number of results that are not public
@@ -76,8 +77,8 @@ func (x *resultCache) size() (results, bytes int) {
 	return len(x.kept), x.bytes
 }
 
-// get returns a fresh result that is public or has the given audience, and how long it
-// remains fresh. The result is nil if there is none; it must not be modified.
+// get returns a fresh result that is public or belongs to the audience, and how long
+// it stays fresh. The result is nil if there is none; it must not be modified.
 func (x *resultCache) get(key cacheKey, audience string) (json.RawMessage, time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -225,8 +226,8 @@ func (x *resultCache) dropEmptyGroup(method string) {
 	}
 }
 
-// newResultCache returns the cache of a client. Private results are kept for the current credentials.
-// Without credentials of an Authorizer that identifies them, they do not change.
+// newResultCache returns the cache of a client. Private results are kept per credentials. Without an
+// Authorizer that identifies them, the credentials count as unchanging.
 func newResultCache(d *Dialer, target Target) *resultCache {
 	x := &resultCache{identity: func() string { return "unchanging" }}
 	t, isHTTP := target.(*HTTPTarget)
@@ -243,8 +244,8 @@ func newResultCache(d *Dialer, target Target) *resultCache {
 	return x
 }
 
-// identifier is an Authorizer that identifies the credentials that it would add now, by a
-// digest; empty if it does not know. See Authorizer.
+// identifier is an Authorizer whose Identity returns a digest of the credentials that it
+// would add now, or "" if it does not know them. See Authorizer.
 type identifier interface {
 	Identity(server string) string
 }
@@ -267,7 +268,7 @@ func (x *resultCache) dropChanged(change changes.Change) {
 	}
 }
 
-// contains reports whether one of two resources may be a part of the other, such as a file
+// contains reports whether one of two resources may be part of the other, such as a file
 // of a directory.
 func contains(a, b string) bool {
 	if len(a) > len(b) {
@@ -349,8 +350,8 @@ func cacheHints(raw json.RawMessage) (ttl time.Duration, public bool) {
 	return ttl, public
 }
 
-// fetch sends a request without side effects, unless the cache has a fresh result, and
-// reports whether the result is cached.
+// fetch sends a request without side effects, unless a fresh result is cached, and
+// reports whether the result came from the cache.
 func (c *Client) fetch(ctx context.Context, req outbound.Request,
 	o callOptions) (raw json.RawMessage, cached bool, _ error) {
 	var pending *pendingResult
@@ -378,7 +379,7 @@ func (c *Client) fetch(ctx context.Context, req outbound.Request,
 		r.Timeout, r.MaxTimeout, r.Capabilities = o.timeout, c.dialer.Timeouts.Max, o.capabilities
 		return &r
 	}, true)
-	// If the credentials changed during the request, it is unknown which it was sent with.
+	// If the credentials changed during the request, we do not know which ones it was sent with.
 	if err == nil && pending != nil && modern && !input && audience == c.cache.identity() {
 		pending.keep(raw, audience)
 	}

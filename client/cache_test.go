@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// page returns the members of a response to tools/list.
+// page returns the fields of a response to tools/list.
 func page(ttl, scope, next string, names ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `"result":{"resultType":"complete","ttlMs":%s,"cacheScope":%q,`, ttl, scope)
@@ -94,7 +94,7 @@ func TestFreshResultIsNotRequestedAgain(t *testing.T) {
 	})
 }
 
-// Revisions with sessions have no cache hints.
+// Results in a session carry no cache hints.
 func TestSessionsCacheNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := legacyServer()
@@ -279,13 +279,13 @@ func TestOnePrivatePageMakesAListPrivate(t *testing.T) {
 	must.CheckEqual(t, first+", "+names(t, c), "ada1 ada2, bob3 bob4")
 }
 
-// A token is sent to the server that it is for, and not over a connection that the network can read.
+// A token is sent only to the server that it is for, and never over an unencrypted connection.
 func TestBearerTokenAuthorizesOneServer(t *testing.T) {
 	broken := errors.New("no token today")
 	for name, test := range map[string]struct {
 		server, asked string
 		failure       error
-		want          string // of the header, or of the error
+		want          string // expected in the header, or in the error
 	}{
 		"the server":         {"https://mcp.example/mcp", "https://mcp.example/mcp", nil, "Bearer x"},
 		"an equal URL":       {"https://mcp.example/mcp", "https://MCP.example:443/mcp", nil, "Bearer x"},

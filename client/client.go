@@ -23,21 +23,21 @@ type Client struct {
 	dialer *Dialer
 	target Target
 	turn   chan struct{} // held while connecting
-	memory *Discovery    // what the first connection begins with; guarded by turn
+	memory *Discovery    // what an earlier run learned, for the first connection; guarded by turn
 
-	life context.Context // ends when Close begins
+	life context.Context // cancelled when Close begins
 	end  context.CancelCauseFunc
 
 	mu   sync.Mutex
 	link *link              // nil before the first connection and after it is lost
 	last *link              // the most recent connection
-	open map[*link]struct{} // connections that are not closed
+	open map[*link]struct{} // connections that are not closed yet
 
 	pinging  sync.WaitGroup                   // the keep-alive goroutines; added to under mu before life ends
-	cache    *resultCache                     // of results
+	cache    *resultCache                     // caches results
 	marked   marked                           // parameters to mirror in headers
 	outputs  outputs                          // output schemas
-	supports taskSupports                     // of tasks in 2025-11-25
+	supports taskSupports                     // which tools run as tasks, in 2025-11-25
 	logLevel atomic.Pointer[mcp.LoggingLevel] // nil before SetLogLevel
 }
 
@@ -118,10 +118,10 @@ func (c *Client) pingRequest(l *link) *outbound.Request {
 }
 
 // maxRepeats limits how often a request is repeated that the server has certainly not acted on. While the replicas of a
-// server restart one after another, a new connection may be to the next one that ends.
+// server restart one after another, the client may reconnect to the replica that stops next.
 const maxRepeats = 2
 
-// request sends the request that build returns, and reconnects before if the connection is
+// request sends the request that build returns. It reconnects first if the connection is
 // lost. It repeats the request if the server has certainly not acted on it, and once if it is
 // repeatable.
 func (c *Client) request(ctx context.Context, build func(*link) *outbound.Request,
@@ -161,8 +161,8 @@ func (c *Client) request(ctx context.Context, build func(*link) *outbound.Reques
 	}
 }
 
-// rejectsAll reports whether a server that has rejected a request of a session rejects a ping as well. It has then
-// lost the session, perhaps in a restart. Err is the error of the request.
+// rejectsAll reports whether a server that has rejected a request of a session rejects a ping as well. If so, it
+// has lost the session, perhaps in a restart. err is the error of the request.
 func (c *Client) rejectsAll(ctx context.Context, l *link, method string, err error) bool {
 	if method != mcp.MethodPing {
 		_, err = l.call(ctx, c.pingRequest(l))
@@ -170,8 +170,8 @@ func (c *Client) rejectsAll(ctx context.Context, l *link, method string, err err
 	return isSessionLost(err)
 }
 
-// isSessionLost reports whether the error of a ping shows that the server does not have the session. A server without
-// ping looks for the method in the session.
+// isSessionLost reports whether the error of a ping shows that the server does not know the session. A server without
+// ping still looks up the session before the method.
 func isSessionLost(err error) bool {
 	if reported, ok := errors.AsType[*jsonrpc.Error](err); ok && reported.Code == jsonrpc.CodeMethodNotFound {
 		return false
@@ -188,7 +188,7 @@ func notSent(err error) error {
 	return err
 }
 
-// unsentError is a DialError that is a call.ErrNotSent too.
+// unsentError is a DialError that also matches call.ErrNotSent.
 type unsentError struct{ *DialError }
 
 func (e *unsentError) Unwrap() []error { return []error{e.DialError, call.ErrNotSent} }

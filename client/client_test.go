@@ -193,7 +193,7 @@ func TestCallEndsAtItsTimeout(t *testing.T) {
 	}
 }
 
-// Rule J17: the client ignores progress after the response, also when the response is repeated.
+// Rule J17: the client ignores progress after the response, even when the response is repeated.
 func TestProgressArrivesDuringTheCallOnly(t *testing.T) {
 	notification := func(n int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$id,`+
@@ -251,7 +251,8 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// Only the call fails whose result exceeds the limit, wherever its id is. The connection and the calls in flight remain.
+// Only the call whose result exceeds the limit fails, wherever the id stands in the response. The connection and the
+// calls in flight remain.
 func TestTooLargeResultFailsItsCallOnly(t *testing.T) {
 	big := strings.Repeat("x", 2000)
 	for _, s := range map[string]*script{"2026-07-28": modernServer(), "2025-06-18": legacyServer()} {

@@ -126,7 +126,8 @@ func TestCloseDuringConcurrentCalls(t *testing.T) {
 	}
 }
 
-// process observes a child process by a connection that it keeps open until it exits.
+// process observes a child process through a connection that the child keeps open until it
+// exits.
 type process struct {
 	t    *testing.T
 	conn chan net.Conn
@@ -225,7 +226,7 @@ func TestCancelledDialEndsTheConnection(t *testing.T) {
 	}
 }
 
-// halfOpen is a connection that can stop to deliver messages without an error.
+// halfOpen is a connection that can stop delivering messages without an error.
 type halfOpen struct {
 	transport.Conn
 	cut atomic.Bool
@@ -241,7 +242,7 @@ func (h *halfOpen) Write(ctx context.Context, msg []byte) error {
 const halfOpenKeepAlive = 10 * time.Second
 
 // dialHalfOpen connects to a server that does not answer tools/call. lost receives the errors of
-// OnConnectionLost. The connection and the server end with the test.
+// OnConnectionLost. The connection and the server are closed when the test ends.
 func dialHalfOpen(t *testing.T, s *script) (c *client.Client, conn *halfOpen, lost chan error) {
 	s.Answers["tools/call"] = []string{""}
 	near, far := transport.Pipe()
@@ -376,7 +377,7 @@ func TestBusyConnectionIsNotPinged(t *testing.T) {
 	})
 }
 
-// A ping that finds the session expired makes the next request begin a new one.
+// A ping that finds the session expired makes the next request begin a new session.
 func TestSessionsOverHTTPArePinged(t *testing.T) {
 	var pings, sessions atomic.Int32
 	pinged := make(chan struct{}, 100)

@@ -38,7 +38,7 @@ type compat struct {
 	name     string
 	server   script
 	pinned   mcp.Revision
-	want     mcp.Revision // empty if the Dial must fail
+	want     mcp.Revision // empty: the Dial must fail
 	fails    func(error) bool
 	received string        // the methods that the server receives, except tools/call
 	takes    time.Duration // how long the Dial takes
@@ -230,7 +230,7 @@ func TestDialFindsTheEraOfAProcess(t *testing.T) {
 	for _, test := range matrix() {
 		if test.takes > 0 || strings.Contains(test.name, "exits") ||
 			strings.HasPrefix(test.name, "legacy: ") && test.name != "legacy: -32601" {
-			continue // takes real time, has a test of its own, or is similar to another
+			continue // needs real time, is tested elsewhere, or resembles another case
 		}
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -284,8 +284,8 @@ func TestServerRequestsAreAnsweredInSessionsOnly(t *testing.T) {
 
 // mock is an HTTP server with fixed answers.
 type mock struct {
-	answers   map[string][]reply // successive answers to each method; the last one is repeated
-	otherwise reply              // to other methods
+	answers   map[string][]reply // answers by method, in order; the last one is repeated
+	otherwise reply              // the answer to all other methods
 
 	streams chan string // messages of the event stream; not nil for a server of 2024-11-05
 
@@ -297,7 +297,7 @@ type mock struct {
 // reply is an HTTP response. $id in the body is replaced by the id of the request.
 type reply struct {
 	status int
-	kind   string // the content type; empty means JSON
+	kind   string // content type; empty means JSON
 	body   string
 	header http.Header
 }
@@ -378,7 +378,7 @@ func (m *mock) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// count records a method and returns how often it was received.
+// count records a method and returns how often it has been received.
 func (m *mock) count(method string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -433,7 +433,7 @@ func TestDialFindsTheEraOverHTTP(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		answers  map[string][]reply
-		sse      bool // the server has the transport of 2024-11-05
+		sse      bool // the server speaks HTTP+SSE, the transport of 2024-11-05
 		pinned   mcp.Revision
 		want     mcp.Revision
 		fails    func(error) bool
@@ -540,7 +540,7 @@ func TestDialFindsTheEraOverHTTP(t *testing.T) {
 func TestUnresponsiveServerIsAnError(t *testing.T) {
 	m := &mock{}
 	d := quiet()
-	d.Timeouts.Initialize = time.Second // also for the connection
+	d.Timeouts.Initialize = time.Second // limits connecting, too
 	must.CheckIs(t, must.Err(m.dial(t, d)), context.DeadlineExceeded)
 	must.CheckEqual(t, m.methods(), probed)
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// decode decodes the result of a request, as strictly as all protocol data: names of members are case-sensitive and
-// must not repeat. It leaves out entries, blocks and optional members that cannot be decoded, and returns raw without
-// them. It logs them unless the result is cached, and was decoded before. Name may be empty.
+// decode decodes the result of a request, as strictly as all protocol data: keys are case-sensitive and must not
+// repeat. It drops entries, blocks and optional fields that cannot be decoded, and returns raw without them. It logs
+// what it drops, except for a cached result, which has been logged before. name may be empty.
 func (c *Client) decode(method, name string, raw json.RawMessage, cached bool, into any) (json.RawMessage, error) {
 	kept, faults, err := contain.Decode(raw, into)
 	if kind := resultType(into); err == nil && (kind == mcp.ResultTypeInputRequired || kind == mcp.ResultTypeTask) {
@@ -43,8 +43,8 @@ func (c *Client) decode(method, name string, raw json.RawMessage, cached bool, i
 	return kept, nil
 }
 
-// resultType returns the type that a result declares. In 2026-07-28 the others than "complete" are read elsewhere. A
-// session has none: the result would look complete, and empty.
+// resultType returns the type that a result declares. In 2026-07-28, types other than "complete" are handled
+// elsewhere. In a session they are invalid: without this check, such a result would look complete and empty.
 func resultType(result any) string {
 	switch r := result.(type) {
 	case *mcp.CallToolResult:
@@ -67,7 +67,7 @@ func resultType(result any) string {
 	return ""
 }
 
-// decodeResult is decode for a new Result.
+// decodeResult decodes raw, as decode does, into a new Result.
 func decodeResult[Result any](c *Client, method string, raw json.RawMessage,
 	cached bool) (*Result, json.RawMessage, error) {
 	result := new(Result)
@@ -78,7 +78,7 @@ func decodeResult[Result any](c *Client, method string, raw json.RawMessage,
 	return result, raw, nil
 }
 
-// unusable returns why an entry of a list cannot be used, or "". Name identifies the entry.
+// unusable returns why an entry of a list cannot be used, or "". name identifies the entry.
 func unusable(name string, replaced map[string]bool) string {
 	switch {
 	case name == "":
@@ -89,8 +89,8 @@ func unusable(name string, replaced map[string]bool) string {
 	return ""
 }
 
-// replacedValues returns the values of the members of a list's entries in which a lone surrogate was replaced.
-// Different names can have the same value then.
+// replacedValues returns the values of a field of a list's entries in which a lone surrogate was replaced.
+// After the replacement, different names may look the same.
 func replacedValues(page json.RawMessage, member string) map[string]bool {
 	mark := []byte(jsonscan.Replacement)
 	if !bytes.Contains(page, mark) {
@@ -110,8 +110,8 @@ func replacedValues(page json.RawMessage, member string) map[string]bool {
 // The client calls some functions of a Dialer from its own goroutines, where a panic would end the program. It recovers
 // and logs panics, and returns an error where one is expected.
 
-// contained returns a copy of the Dialer whose functions recover from panics. Those that
-// answer input requests are wrapped by answerContained.
+// contained returns a copy of the Dialer whose functions recover from panics.
+// answerContained wraps the functions that answer input requests.
 func (d Dialer) contained() *Dialer {
 	if f := d.Trace; f != nil {
 		d.Trace = func(sent bool, message []byte) {
@@ -133,8 +133,8 @@ func (d Dialer) contained() *Dialer {
 	return &d
 }
 
-// containedMiddleware returns Dialer.Middleware with one in front that turns panics into
-// errors.
+// containedMiddleware returns Dialer.Middleware behind a middleware that turns panics
+// into errors.
 func (d *Dialer) containedMiddleware() []call.Middleware {
 	if len(d.Middleware) == 0 {
 		return nil
@@ -173,7 +173,7 @@ func (d *Dialer) contain(name string, err *error) {
 }
 
 // isolate calls f in a new goroutine and waits for it. If f panics or calls runtime.Goexit,
-// isolate logs that and returns an error. The goroutine of the caller continues.
+// isolate logs it and returns an error, and the caller continues.
 func (d *Dialer) isolate(name string, f func()) error {
 	done := make(chan error, 1)
 	go func() {
@@ -194,8 +194,8 @@ func (d *Dialer) isolate(name string, f func()) error {
 	return <-done
 }
 
-// answerContained answers an input request by isolate. Its errors are for the program: the server
-// only learns that there is no answer.
+// answerContained answers an input request under isolate. Its errors are for the program: the
+// server only learns that there is no answer.
 func (d *Dialer) answerContained(ctx context.Context, method string,
 	params json.RawMessage) (answer json.RawMessage, err error) {
 	failure := d.isolate(method, func() {
@@ -210,7 +210,7 @@ func (d *Dialer) answerContained(ctx context.Context, method string,
 	return answer, err
 }
 
-// filterIcons removes the icons of another origin than the server's (2025-11-25, basic, icons):
+// filterIcons removes icons from origins other than the server's (2025-11-25, basic, icons):
 // fetching them would tell a third party about the user. A server on a byte stream has no
 // origin. Package mcp has removed icons with other schemes than https and data.
 func (c *Client) filterIcons(icons *mcp.Icons) {

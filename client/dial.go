@@ -39,7 +39,7 @@ func (t *HTTPTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) (*l
 		Trace:         d.Trace,
 		DetectSilence: d.KeepAlive >= 0 && d.Timeouts.Ping > 0,
 	}
-	for name, values := range t.Header { // in any spelling, and perhaps in two
+	for name, values := range t.Header { // spelled in any way, and perhaps in two
 		name = http.CanonicalHeaderKey(name)
 		options.Header[name] = append(options.Header[name], values...)
 	}
@@ -100,7 +100,8 @@ func (d *Dialer) dialSession(ctx context.Context, options httpclient.Options) (*
 	return l, err
 }
 
-// dialSSE opens an HTTP+SSE pair. It tries again if the replica with the event stream has ended before the handshake.
+// dialSSE opens an HTTP+SSE pair. It tries again if the replica that serves the event stream stops before the
+// handshake.
 func (d *Dialer) dialSSE(ctx context.Context, options httpclient.Options) (*link, error) {
 	for attempt := 0; ; attempt++ {
 		l, err := d.openSSE(ctx, options)
@@ -164,7 +165,7 @@ func (t *CommandTarget) dial(ctx context.Context, d *Dialer, memory *Discovery) 
 const maxRestarts = 2
 
 // start starts the process and connects to it. If first is not empty, it sends initialize with that revision, and
-// nothing before. If the process has exited because of a message, next is the revision to begin with instead.
+// nothing before it. If the process exits because of a message, next is the revision to start with instead.
 func (t *CommandTarget) start(ctx context.Context, d *Dialer, first mcp.Revision,
 	memory *Discovery) (_ *link, next mcp.Revision, _ error) {
 	options := t.CommandOptions
@@ -196,7 +197,7 @@ func (t *CommandTarget) start(ctx context.Context, d *Dialer, first mcp.Revision
 	case !process.InputRead():
 	case p.discovering:
 		next = cmp.Or(p.offered, p.offer())
-	case first != "" && p.offered != first: // it has rejected first
+	case first != "" && p.offered != first: // it rejected first
 		next = p.offered
 	}
 	return l, next, err
@@ -266,7 +267,7 @@ func (p *probe) addExit(ctx context.Context, err error) error {
 }
 
 // addSilence adds to the error of a server that has not answered in time what it has written instead: nothing, or text
-// that is no message.
+// that is not a message.
 func (p *probe) addSilence(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -285,8 +286,8 @@ func (p *probe) addSilence(err error) error {
 	return err
 }
 
-// watchLoss calls OnConnectionLost once the established connection ends, even if it has ended
-// already.
+// watchLoss calls OnConnectionLost once the established connection ends, even if it has
+// already ended.
 func (p *probe) watchLoss() {
 	if p.OnConnectionLost == nil {
 		return

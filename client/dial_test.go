@@ -39,7 +39,7 @@ func TestRejectedRevisionIsFollowedByOneThatTheServerSupports(t *testing.T) {
 		return fmt.Sprintf(`"error":{"code":%d,"message":%q,"data":%s}`, code, message, data)
 	}
 	for name, test := range map[string]struct {
-		answers []string // to initialize
+		answers []string // answers to initialize
 		pinned  mcp.Revision
 		offers  string
 		fails   bool
@@ -247,7 +247,8 @@ func TestPanicsOfDialerFunctionsAreLogged(t *testing.T) {
 }
 
 // slowServer returns a server of both eras that starts long after the time for
-// server/discover, and is in one era for its life (2026-07-28, basic/versioning).
+// server/discover, and stays in one era until it exits (2026-07-28,
+// basic/versioning).
 func slowServer() *script {
 	return &script{
 		Delay: 50 * time.Millisecond, Pins: true, Otherwise: methodNotFound,
@@ -269,7 +270,7 @@ func wantCalled(t *testing.T, c *client.Client, tool string) {
 	}
 }
 
-// callTwice calls a tool, and pings, which is another method in each era.
+// callTwice calls a tool and pings. The method of a ping differs between the eras.
 func callTwice(t *testing.T, c *client.Client) {
 	t.Helper()
 	wantCalled(t, c, "a")
@@ -285,7 +286,7 @@ func TestProcessThatStartsSlowlyIsModern(t *testing.T) {
 	s.Delay = 1500 * time.Millisecond
 	s.Answers["tools/call"] = []string{called, "!exit 1 crash"}
 	d := quiet()
-	d.Timeouts.Probe = time.Second // the process answers within it, once it runs
+	d.Timeouts.Probe = time.Second // once running, the process answers in time
 	c := must.Get(d.Dial(t.Context(), child(t, s)))(t)
 	defer c.Close()
 	for range 2 { // each process starts slowly
@@ -296,13 +297,13 @@ func TestProcessThatStartsSlowlyIsModern(t *testing.T) {
 	}
 }
 
-// A process that reads and never answers server/discover has started. Dial does not wait for
-// its output until Timeouts.Start.
+// A process that reads and never answers server/discover counts as started: Dial does not
+// wait for its output until Timeouts.Start.
 func TestSilentProcessIsRecognizedByWhatItReads(t *testing.T) {
 	switch runtime.GOOS {
 	case "linux", "darwin", "freebsd":
 	default:
-		return // it is unknown whether the process reads
+		return // we cannot see whether the process reads
 	}
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -316,7 +317,7 @@ func TestSilentProcessIsRecognizedByWhatItReads(t *testing.T) {
 	callTwice(t, c)
 }
 
-// A process that neither reads nor writes has Timeouts.Start to start.
+// A process that neither reads nor writes gets Timeouts.Start before the handshake.
 func TestProcessThatDoesNotReadGetsTheHandshakeAfterStart(t *testing.T) {
 	t.Parallel()
 	s := slowServer()
@@ -328,8 +329,9 @@ func TestProcessThatDoesNotReadGetsTheHandshakeAfterStart(t *testing.T) {
 	callTwice(t, c) // in the era that the handshake has selected
 }
 
-// A connection has no process whose start is known. The handshake selects the era if the
-// server accepts it, and the later result of server/discover has no effect.
+// With a bare connection, the client cannot see when the server has started. If the
+// server accepts the handshake, that selects the era, and a later result of
+// server/discover is ignored.
 func TestConnectionWithASlowServerIsInOneEra(t *testing.T) {
 	rejecting := slowServer()
 	rejecting.Answers["initialize"], rejecting.Pins = []string{methodNotFound}, false
@@ -389,7 +391,7 @@ func serve(t *testing.T, s *script, conn transport.Conn) {
 	})
 }
 
-// Names of headers in other spellings are one header, which the settings of the Dialer replace as a whole.
+// Names that differ only in case are one header, and the settings of the Dialer replace all of its values.
 func TestHeadersAreOneInEverySpelling(t *testing.T) {
 	for set, want := range map[string][]string{"": {"one", "two"}, "x-key": {"three"}} {
 		received := make(chan []string, 1)

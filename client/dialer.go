@@ -51,9 +51,8 @@ type Dialer struct {
 	// Without Shared, a message that names no call belongs to the newest call in flight.
 	Shared bool
 
-	// Elicit, ElicitURL, Sample and Roots answer requests of a server. The context has the values of the context of the
-	// call that the server serves, as far as it is attributed to one: of CallTool, GetPrompt or ReadResource. The
-	// context ends with the call.
+	// Elicit, ElicitURL, Sample and Roots answer requests of a server. If the request belongs to a call of CallTool,
+	// GetPrompt or ReadResource, the context carries the values of the call's context and ends with the call.
 
 	// Elicit asks the user to fill in a form for a server. It must show which server asks and
 	// let the user decline. It may leave out fields that have a default. If it is nil, the
@@ -158,8 +157,8 @@ type Dialer struct {
 	// no connection between requests. It must not block or use the client.
 	OnConnectionLost func(err error)
 
-	sending *outbound.Chain // runs Middleware, for all connections of a Client
-	endings *endings        // of a Client; closed in the background
+	sending *outbound.Chain // runs Middleware for all connections of a Client
+	endings *endings        // connections of a Client that are closed in the background
 }
 
 // Dial connects to a server with the zero [Dialer]. ctx limits the Dial, not the life of the
@@ -224,7 +223,7 @@ func (d *Dialer) choose(supported []string) (mcp.Revision, error) {
 
 // rejectsRevision examines an error that may reject the revision of a request. older reports
 // that the server supports an older revision, so that a handshake may succeed. The error is
-// not nil if none can succeed: there is no common revision, or the server rejects one that it
+// not nil if none can succeed: no revision is shared, or the server rejects one that it
 // lists. The client then does not fall back, because an attacker who can forge this answer
 // must not choose the revision.
 func (d *Dialer) rejectsRevision(err error) (older bool, _ error) {
@@ -299,7 +298,7 @@ func (b *bearer) Reauthorize(*http.Request, string, *http.Response) (again bool,
 // Target is a server to connect to. [URL], [Command] and [Conn] return one; a *[HTTPTarget]
 // or a *[CommandTarget] is one with more settings.
 type Target interface {
-	// dial connects. memory is what an earlier connection has learned, or nil.
+	// dial connects. memory is what an earlier connection learned, or nil.
 	dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error)
 	// String returns a name for errors and logs, without secrets.
 	String() string

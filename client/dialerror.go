@@ -38,8 +38,8 @@ type DialError struct {
 	// a *transport.ExitError, exec.ErrNotFound or an error of packages net, crypto/tls and crypto/x509.
 	Err error
 
-	command bool     // the target is a command, whose standard error may have the cause
-	fixed   bool     // Dialer.Revision allows one revision only
+	command bool     // the target is a command; its standard error may show the cause
+	fixed   bool     // Dialer.Revision allows only one revision
 	endings *endings // see Wait
 }
 
@@ -139,7 +139,7 @@ type stageError struct {
 
 func (e *stageError) Unwrap() error { return e.error }
 
-// at adds the stage to err. The outermost stage counts.
+// at adds the stage to err. The outermost stage wins.
 func at(stage Stage, err error) error {
 	if err == nil {
 		return nil
@@ -151,7 +151,7 @@ func at(stage Stage, err error) error {
 type silenceError struct {
 	error
 	after   time.Duration
-	invalid error // of the first text that it has written instead; nil if it has written nothing
+	invalid error // why the first text that it wrote is not a message; nil if it wrote nothing
 }
 
 func (e *silenceError) Error() string {

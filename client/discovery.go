@@ -18,7 +18,7 @@ import (
 type ServerDetails struct {
 	Info         mcp.Implementation     `json:"info"`
 	Capabilities mcp.ServerCapabilities `json:"capabilities"`
-	Instructions string                 `json:"instructions,omitempty"` // tell a model how to use the server
+	Instructions string                 `json:"instructions,omitempty"` // for the model: how to use the server
 }
 
 // Discovery contains what a connection has learned about its server. A later Dial with Dialer.Discovery sends nothing
@@ -64,8 +64,8 @@ func (c *Client) Discovery() Discovery {
 	}
 }
 
-// discover requests the details of a server that were remembered. [Client.Server] then returns them. A server with
-// sessions declares them at the beginning of the session only: discover then sends a ping.
+// discover requests the details of a server anew, after they were only remembered. [Client.Server] then returns
+// them. A server with sessions declares them at the beginning of the session only: discover then sends a ping.
 func (c *Client) discover(ctx context.Context) error {
 	o := callOptions{refresh: true, timeout: max(c.dialer.Timeouts.Read, 0)}
 	raw, _, err := c.fetch(ctx, outbound.Request{Method: mcp.MethodDiscover}, o)
@@ -87,8 +87,8 @@ func (c *Client) discover(ctx context.Context) error {
 // than the remembered one.
 const maxSessionMemory = 24 * time.Hour
 
-// remembered returns the Discovery that the first connection begins with: that of the
-// Dialer, or nil if it is not usable.
+// remembered returns the Discovery that the first connection begins with:
+// Dialer.Discovery, or nil if it is not usable.
 func (c *Client) remembered() *Discovery {
 	d, memory := c.dialer, c.dialer.Discovery
 	switch {
@@ -143,8 +143,8 @@ func (d *Dialer) recallHTTP(ctx context.Context, options httpclient.Options, mem
 	return l, err
 }
 
-// recall begins a session without server/discover, if the server is remembered to have
-// sessions. It returns neither a link nor an error if there is no usable memory.
+// recall begins a session without server/discover, if the memory says that the server
+// uses sessions. It returns neither a link nor an error if there is no usable memory.
 func (p *probe) recall(ctx context.Context, memory *Discovery) (*link, error) {
 	if memory == nil || memory.Revision.Modern() || time.Since(memory.ReceivedAt) > maxSessionMemory {
 		return nil, nil
@@ -156,8 +156,8 @@ func (p *probe) recall(ctx context.Context, memory *Discovery) (*link, error) {
 	return l, err
 }
 
-// maySupportOtherEra reports whether err indicates that the server is of another era than
-// assumed. Errors that are independent of the era do not.
+// maySupportOtherEra reports whether err indicates that the server belongs to another era
+// than assumed. Errors that are independent of the era do not.
 func maySupportOtherEra(ctx context.Context, err error) bool {
 	_, rejected := modern.UnsupportedVersion(err)
 	return ctx.Err() == nil && (rejected || errors.Is(err, call.ErrRevision) || mayFallBack(ctx, err))
@@ -177,8 +177,8 @@ func (l *link) isStale(ctx context.Context, err error) bool {
 	return maySupportOtherEra(ctx, err)
 }
 
-// rediscover connects without memory, and reports whether the server turns out to be of the
-// legacy era.
+// rediscover connects without memory, and reports whether the server turns out to be a
+// legacy server.
 func (c *Client) rediscover(ctx context.Context) (legacy bool, _ error) {
 	l, err := c.connected(ctx)
 	if err != nil {
@@ -195,8 +195,8 @@ func rejectsEra(err error) bool {
 	return ok && (reported.Code == mcp.CodeUnsupportedVersion || reported.Code == jsonrpc.CodeMethodNotFound)
 }
 
-// verified returns a connection, as connected does, on which the server has declared its
-// capabilities, and these capabilities. Remembered ones may be stale.
+// verified returns a connection, as connected does, and the capabilities that the server
+// has declared on it. Remembered ones may be stale.
 func (c *Client) verified(ctx context.Context) (*link, mcp.ServerCapabilities, error) {
 	for discovered := false; ; discovered = true {
 		l, err := c.connected(ctx)

@@ -114,13 +114,13 @@ func TestDialWithDiscoverySendsNothing(t *testing.T) {
 	}
 }
 
-// Rule U5: an answer that only a server of another era sends corrects the Discovery. The caller does
-// not notice: the rejected request is sent again.
+// Rule U5: an answer that only a server of the other era sends corrects the Discovery. The caller
+// does not notice: the rejected request is sent again.
 func TestStaleDiscoveryIsCorrected(t *testing.T) {
 	const found = probed + " " + handshaken
 	for name, c := range map[string]struct {
 		now      *mock
-		received string // by the server, for one call
+		received string // what the server receives for one call
 	}{
 		"400 and text": {legacyMock(status(400, "no session")), "tools/call " + found + " tools/call"},
 		"404":          {legacyMock(status(404, "")), "tools/call " + found + " tools/call"},
@@ -258,7 +258,7 @@ func TestDiscoveryOnStreamsConnectsWithTheFirstRequest(t *testing.T) {
 	}
 }
 
-// The search for the revision of a server that does not answer is slow only once.
+// The search for the revision of a server that does not answer costs time only once.
 func TestDiscoveryOfASessionAvoidsTheProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := legacyServer()
@@ -276,7 +276,7 @@ func TestDiscoveryOfASessionAvoidsTheProbe(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
 		c.Close()
-		// After a day the client searches again.
+		// After a day, the client searches again.
 		time.Sleep(25 * time.Hour)
 		c, err = d.Dial(t.Context(), to)
 		must.Do(t, err)

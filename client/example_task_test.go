@@ -23,7 +23,7 @@ func buildServer() *server.Server {
 	return s
 }
 
-// StartTool does not wait for the task that the server creates.
+// StartTool returns without waiting for the task that the server creates.
 func ExampleClient_StartTool() {
 	ctx := context.Background()
 	c := connect(buildServer())
@@ -42,7 +42,7 @@ func ExampleClient_StartTool() {
 	// built
 }
 
-// The id of a task is enough to find it again, also in another program.
+// The id of a task is enough to find it again, even in another program.
 func ExampleClient_Task() {
 	ctx := context.Background()
 	s := buildServer()
@@ -87,7 +87,7 @@ func (dir taskFiles) DeleteTask(ctx context.Context, r client.TaskRecord) error 
 	return os.Remove(dir.file(r))
 }
 
-// A TaskStore has the tasks that have not ended, for the next run of the program.
+// A TaskStore remembers unfinished tasks for the next run of the program.
 func ExampleTaskStore() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "tasks")

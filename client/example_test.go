@@ -108,7 +108,8 @@ func ExampleHTTPTarget() {
 	// <nil>
 }
 
-// This program has a token source of package golang.org/x/oauth2, as cloud providers offer it.
+// This program uses a token source from package golang.org/x/oauth2, such as cloud providers
+// offer.
 func ExampleBearerToken() {
 	const url = "https://example.com/mcp"
 	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: os.Getenv("TOKEN")}) // usually renews the token
@@ -140,7 +141,7 @@ func ExampleCommandTarget() {
 	defer c.Close()
 }
 
-// A DialError has the stage of the Dial, wraps the cause and gives advice.
+// A DialError names the stage of the Dial, wraps the cause and gives advice.
 func ExampleDialError() {
 	_, err := client.Dial(context.Background(), client.Command("no-such-server"))
 	var failed *client.DialError
@@ -155,7 +156,7 @@ func ExampleDialError() {
 	// install the command or give its full path
 }
 
-// CallTool has typed arguments and a typed result.
+// CallTool takes typed arguments and returns a typed result.
 func ExampleCallTool() {
 	c := connect(weatherServer())
 	defer c.Close()

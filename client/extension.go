@@ -53,8 +53,8 @@ func (e *Extension) settings() (json.RawMessage, error) {
 	return raw, nil
 }
 
-// checkExtensions returns an error for the first extension that cannot be declared, or that lacks something on a client
-// with these capabilities.
+// checkExtensions returns an error for the first extension that cannot be declared, or that needs more than a client
+// with these capabilities offers.
 func checkExtensions(all []Extension, capabilities func() mcp.ClientCapabilities) error {
 	methods := make(map[string]bool)
 	for i := range all {
@@ -105,7 +105,7 @@ func (e *Extension) check(methods map[string]bool) error {
 	return nil
 }
 
-// notifications returns the notification functions of all extensions, called by isolate.
+// notifications returns the notification functions of all extensions, each wrapped by isolate.
 func (d *Dialer) notifications() map[string]func(context.Context, json.RawMessage) {
 	var all map[string]func(context.Context, json.RawMessage)
 	for _, e := range d.Extensions {

@@ -62,7 +62,7 @@ func isLegacyStatus(status int) bool {
 	return 400 <= status && status < 500
 }
 
-// isEndpointMissing reports whether the URL may be that of an HTTP+SSE server, which answers
+// isEndpointMissing reports whether the URL may belong to an HTTP+SSE server, which answers
 // a POST with an error.
 func isEndpointMissing(err error) bool {
 	var status *call.StatusError

@@ -74,7 +74,7 @@ func (d *Dialer) waitsForTasks() bool {
 		func(e Extension) bool { return e.ID == mcp.ExtensionTasks })
 }
 
-// answerer returns the function that answers input requests, nil if the Dialer has none.
+// answerer returns the function that answers input requests, or nil if the Dialer answers none.
 func (d *Dialer) answerer() rpc.InputHandler {
 	if d.Elicit == nil && d.ElicitURL == nil && d.Sample == nil && d.Roots == nil {
 		return nil
@@ -82,8 +82,8 @@ func (d *Dialer) answerer() rpc.InputHandler {
 	return d.answerContained
 }
 
-// answer answers one input request. The error is a *jsonrpc.Error if the server must not
-// send the request.
+// answer answers one input request. The error is a *jsonrpc.Error if the server was not
+// allowed to send the request.
 func (d *Dialer) answer(ctx context.Context, method string, params json.RawMessage) (any, error) {
 	switch {
 	case method == mcp.MethodElicit && (d.Elicit != nil || d.ElicitURL != nil):
@@ -168,8 +168,9 @@ func decodeParams(params json.RawMessage, into any) error {
 	return nil
 }
 
-// nonNil returns an error if a function of the Dialer returned neither a result nor an error. An error for the server,
-// with a code, is not one of the server: in 2026-07-28, which has no errors as answers, the caller receives its text.
+// nonNil returns an error if a function of the Dialer returned neither a result nor an error. A function may return a
+// *jsonrpc.Error for the server; nonNil wraps it, so that the caller does not take it for an error from the server. In
+// 2026-07-28, where an answer cannot be an error, the caller receives its text.
 func nonNil[T any](result *T, err error) (*T, error) {
 	if err == nil && result == nil {
 		err = fmt.Errorf("the function of the Dialer returned no %T", *new(T))

@@ -23,7 +23,7 @@ import (
 // badInputRequests are input requests that the client must reject.
 var badInputRequests = map[string]struct {
 	method, params string
-	code           int64 // of the error that a server of 2025-11-25 receives
+	code           int64 // error code that a server of 2025-11-25 receives
 }{
 	"Y6 tools not declared": {mcp.MethodCreateMessage,
 		`{"maxTokens":1,"messages":[],"tools":[{"name":"a","inputSchema":{"type":"object"}}]}`,
@@ -111,7 +111,7 @@ func TestInvalidInputRequestsAreRejected(t *testing.T) {
 	}
 }
 
-// A result of another type than "complete" is not an empty result, in any revision.
+// A result of a type other than "complete" is not an empty result, in any revision.
 func TestResultsOfOtherTypesAreInvalidInSessions(t *testing.T) {
 	for name, body := range map[string]string{
 		"questions": asking(1), "nothing else": `"result":{"resultType":"input_required"}`,
@@ -210,7 +210,7 @@ func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
 	} {
 		t.Run(method, func(t *testing.T) {
 			s := watchable()
-			if method == "server/discover" { // the first is of the Dial
+			if method == "server/discover" { // the Dial sends it first
 				s.Answers[method] = append(s.Answers[method], asking(1))
 			} else {
 				s.Answers[method] = []string{asking(1)}
@@ -230,7 +230,7 @@ func TestInputRequiredIsRejectedForOtherMethods(t *testing.T) {
 	}
 }
 
-// gauge counts the questions that wait for the user.
+// gauge counts the questions that are waiting for the user.
 type gauge struct {
 	mu            sync.Mutex
 	now, max, all int
@@ -335,7 +335,7 @@ func TestRequestStateIsReturnedUnchanged(t *testing.T) {
 		near, far := transport.Pipe()
 		var calls [][]byte
 		ended := make(chan error, 1)
-		go func() { // the server, which sends one input request for each call
+		go func() { // the server: it sends one input request for each call
 			ended <- func() error {
 				for {
 					raw, err := far.Read(context.Background())
@@ -387,7 +387,7 @@ func TestRequestStateIsReturnedUnchanged(t *testing.T) {
 	}
 }
 
-// Rule H8: only file URIs are roots. The program learns about others; the server does not.
+// Rule H8: only file URIs are roots. The program learns of the rejected ones; the server does not.
 func TestRootsAreFileURIs(t *testing.T) {
 	const list = `"method":"roots/list","params":{}`
 	modern, legacy := modernServer(), legacyServer()

@@ -54,8 +54,8 @@ func TestToolDecidesWhetherItRunsAsTask(t *testing.T) {
 	const plain, asTask = `{"name":"a"}`, `{"name":"a","task":{}}`
 	for name, tc := range map[string]struct {
 		support mcp.TaskSupport
-		listed  bool // by the program, before the call
-		start   bool // StartTool
+		listed  bool // the program has listed the tools before the call
+		start   bool // call it with StartTool
 		calls   []string
 	}{
 		"required":             {mcp.TaskRequired, true, false, []string{asTask}},
@@ -99,11 +99,11 @@ func TestToolDecidesWhetherItRunsAsTask(t *testing.T) {
 	}
 }
 
-// Encoders write null for what they do not set.
+// Some encoders write null for fields that are not set.
 func TestResultWhoseTaskIsNullIsTheResultOfTheTool(t *testing.T) {
 	s := sessionTasks(mcp.TaskOptional)
 	s.Answers["tools/call"] = []string{`"result":{"content":[{"type":"text","text":"called"}],"task":null}`}
-	var seen any // by the middleware
+	var seen any // what the middleware saw
 	c, _ := dialTask(t, func(d *client.Dialer) {
 		inSession(d)
 		d.Middleware = []call.Middleware{func(next call.Handler) call.Handler {
@@ -125,8 +125,8 @@ func TestResultWhoseTaskIsNullIsTheResultOfTheTool(t *testing.T) {
 	must.CheckThat(t, ok, "the middleware sees a %T", seen)
 }
 
-// A tool may change. The call that the server rejects is not repeated, because the tool may have failed with the same
-// error; the next call is right.
+// A tool may change. The client does not repeat the call that the server rejects, because the tool itself may have
+// returned the error, but it gets the next call right.
 func TestToolMayStopRunningAsTask(t *testing.T) {
 	s := sessionTasks("")
 	s.Answers["tools/list"] = []string{sessionList(mcp.TaskRequired), sessionList(mcp.TaskForbidden)}
@@ -274,10 +274,10 @@ func TestCancelOfTaskInSession(t *testing.T) {
 // of notifications/cancelled. The client waits for the id of the task for a second.
 func TestEndOfContextCancelsTheTaskThatIsBeingCreated(t *testing.T) {
 	for name, tc := range map[string]struct {
-		after   time.Duration // of the response
+		after   time.Duration // delay of the response
 		cancels int
 		took    time.Duration
-		id      string // in the error
+		id      string // the ID in the error
 	}{
 		"in time":  {5500 * time.Millisecond, 1, 5500 * time.Millisecond, "t"},
 		"too late": {7 * time.Second, 0, 6 * time.Second, ""},

@@ -20,7 +20,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// excesses are results that exceed a limit, by its name.
+// excesses returns results that exceed a limit, keyed by the name of the limit.
 func excesses() map[string]string {
 	var members strings.Builder
 	for i := range 10_001 {
@@ -41,7 +41,7 @@ func patient() client.Dialer {
 	return d
 }
 
-// answeringCalls returns servers for every form of a response over HTTP. They answer tools/call with body.
+// answeringCalls returns a server for every form of a response over HTTP. Each answers tools/call with body.
 func answeringCalls(body string) map[string]*mock {
 	all := func(handshake string, opened, called reply) map[string][]reply {
 		return map[string][]reply{handshake: {opened}, "tools/call": {called}}
@@ -61,7 +61,8 @@ func answeringCalls(body string) map[string]*mock {
 	}
 }
 
-// The call that waits for a response over a limit fails with that limit, on every transport and in both eras.
+// A call whose response exceeds a limit fails with the name of that limit, on every transport and in both
+// eras.
 func TestResponseOverALimitEndsItsCall(t *testing.T) {
 	for name, result := range excesses() {
 		check := func(t *testing.T, how string, c *client.Client, err error) {
@@ -93,7 +94,7 @@ func TestResponseOverALimitEndsItsCall(t *testing.T) {
 	}
 }
 
-// The calls that wait for the responses of a batch over a limit fail (2025-03-26, basic, Batching).
+// If a batch exceeds a limit, the calls that wait for its responses fail (2025-03-26, basic, Batching).
 func TestBatchOverALimitEndsItsCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{Answers: answers("initialize", strings.ReplaceAll(initialized, "2025-06-18", "2025-03-26")),
@@ -121,7 +122,7 @@ func TestBatchOverALimitEndsItsCalls(t *testing.T) {
 	})
 }
 
-// Messages that the client cannot use do not fill the log, and the log has their number.
+// Messages that the client cannot use do not fill the log, and the log says how many there were.
 func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 	const (
 		lines   = 10_000
@@ -131,7 +132,7 @@ func TestUnusableMessagesDoNotFillTheLog(t *testing.T) {
 		`{"jsonrpc":"2.0","id":"x","result":7}`, `{"jsonrpc":"2.0","id":"x","result":{}}`, request} {
 		servers := []*script{modernServer(), legacyServer()}
 		if flood == request {
-			servers = servers[:1] // a session has requests of the server
+			servers = servers[:1] // in a session, a server may send requests
 		}
 		for _, s := range servers {
 			synctest.Test(t, func(t *testing.T) {
@@ -183,7 +184,7 @@ func TestOverloadOverHTTPIsTyped(t *testing.T) {
 		status     int
 		retryAfter string
 		date       string
-		members    string // of the response; empty for a text
+		members    string // fields of the response; empty: a text
 		limit      string
 		want       time.Duration
 	}{
@@ -234,7 +235,7 @@ func TestOverloadOverHTTPIsTyped(t *testing.T) {
 	}
 }
 
-// Over a stream, retryAfterMs in the data of an error means overload.
+// Over a stream, an error with retryAfterMs in its data means overload.
 func TestOverloadOverAStreamIsTyped(t *testing.T) {
 	for _, test := range []struct {
 		name, members, limit string
@@ -274,8 +275,8 @@ func TestOverloadOverAStreamIsTyped(t *testing.T) {
 	}
 }
 
-// Only 2025-03-26 has batches. In other revisions, a response in an array is invalid, and its call
-// does not wait until its time-out.
+// Only 2025-03-26 has batches. In other revisions, a response in an array is invalid, and the call
+// fails without waiting for its time-out.
 func TestResponseInABatchOfAnotherRevisionEndsItsCall(t *testing.T) {
 	const batch = `[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":$id,` + called + `}]`
 	check := func(t *testing.T, c *client.Client, err error) {

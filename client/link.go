@@ -17,7 +17,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// link is one connection to a server, in one revision.
+// link is a connection to a server, with its revision.
 type link struct {
 	revision mcp.Revision
 	server   ServerDetails
@@ -29,24 +29,24 @@ type link struct {
 	received func() uint64         // the number of messages received
 	fail     func(error)           // ends the connection with an error
 	close    func() error          // may be called more than once
-	watch    watchFunc             // until the connection or ctx ends
-	tasks    *outbound.TaskChanges // the changes of tasks that the server reports in a session; nil in 2026-07-28
+	watch    watchFunc             // runs until the connection or ctx ends
+	tasks    *outbound.TaskChanges // task changes that the server reports in a session; nil in 2026-07-28
 	mirrors  bool                  // marked parameters are mirrored in headers
 	sse      bool                  // HTTP+SSE, the transport of 2024-11-05
-	session  bool                  // the server has named a session over HTTP
+	session  bool                  // over HTTP: the server has assigned a session ID
 	proven   atomic.Bool           // the server has answered in this revision
 
-	logs sessionLevel // of a session
+	logs sessionLevel // log level of a session
 
-	pollsTasks atomic.Bool // the server does not report changes of tasks
+	pollsTasks atomic.Bool // the server does not report task changes, so the client polls
 
 	// The following fields are guarded by Client.mu.
 
-	remembered bool          // the details are of an earlier connection
-	receivedAt time.Time     // when the server has sent the details
+	remembered bool          // the details come from an earlier connection
+	receivedAt time.Time     // when the server sent the details
 	ttl        time.Duration // how long they are fresh
 	public     bool          // whether they are the same for all clients
-	users      int           // requests that use the connection
+	users      int           // number of requests that use the connection
 	lost       bool          // no new requests may use it
 	retired    bool          // it is being closed in the background
 	gone       chan struct{} // closed when that is done
@@ -97,13 +97,13 @@ func legacyLink(era *legacy.Client, found *mcp.InitializeResult, closeAll func()
 		close:    sync.OnceValue(closeAll),
 		tasks:    &era.TaskChanges,
 	}
-	era.TaskChanges.Begin() // for as long as the connection lasts
+	era.TaskChanges.Begin() // lasts as long as the connection
 	l.proven.Store(true)
 	return l
 }
 
 // newEras returns the two implementations of the protocol, for 2026-07-28 and for older
-// revisions. cancelling means that requests are cancelled by notifications.
+// revisions. cancelling reports whether requests are cancelled by notifications.
 func (d *Dialer) newEras(cancelling bool) (*modern.Client, *legacy.Client, error) {
 	answerer := d.answerer()
 	m, err := modern.NewClient(d.info(), d.capabilities(), answerer, cancelling, d.Logger)
@@ -245,9 +245,9 @@ func (c *Client) drop(l *link) {
 	c.retire(l)
 }
 
-// retire stops the use of a connection for new requests and closes it in the background: at
-// once if it has failed, otherwise when its last user has released it, for instance after
-// the server has forgotten the session. c.mu must be held.
+// retire takes a connection out of use and closes it in the background: at once if it has
+// failed; otherwise, for instance if the server has forgotten the session, when the last
+// user releases it. c.mu must be held.
 func (c *Client) retire(l *link) {
 	if !l.lost {
 		close(l.dropped)
@@ -277,8 +277,8 @@ const defaultKeepAlive = 30 * time.Second
 // maxUnanswered is the number of pings in a row that a server may leave unanswered.
 const maxUnanswered = 2
 
-// keepAliveInterval returns the interval in which a connection is checked, 0 for never. The
-// exit of a process is noticed anyway, and over HTTP 2026-07-28 has no idle connections.
+// keepAliveInterval returns how often a connection is checked; 0 means never. The exit of a
+// process is noticed anyway, and 2026-07-28 has no idle connections over HTTP.
 func (d *Dialer) keepAliveInterval(target Target, l *link) time.Duration {
 	switch target.(type) {
 	case *CommandTarget:
@@ -340,11 +340,11 @@ func (c *Client) keepAlive(l *link, interval time.Duration) {
 	}
 }
 
-// endings are the connections of failed attempts to connect. They are closed in the background, because it can take
-// seconds until a process has ended or a session is deleted. It is safe for concurrent use.
+// endings closes the connections of failed attempts in the background, because stopping a process or deleting a
+// session can take seconds. It is safe for concurrent use.
 type endings struct {
 	mu  sync.Mutex
-	all []<-chan struct{} // each is closed when its connection is
+	all []<-chan struct{} // one for each connection, closed when the connection is
 }
 
 // add closes a connection in the background. The returned channel is closed when that is done.

@@ -81,7 +81,7 @@ func (c *Client) Prompts(ctx context.Context, options ...CallOption) iter.Seq2[*
 }
 
 // list requests the pages of a list one after another. split returns the elements of a page,
-// which are in the given member, and the cursor of the next page. It gets the JSON of the
+// which are in the given field, and the cursor of the next page. It receives the JSON of the
 // elements if they need their Source. parts returns the identifier and the icons of an element.
 func list[Page, E any](ctx context.Context, c *Client, options []CallOption, method, member string,
 	split func(*Page, []json.RawMessage) ([]E, *string), parts func(*E) (string, *mcp.Icons)) iter.Seq2[*E, error] {
@@ -92,8 +92,8 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 			return
 		}
 		var cursor *string
-		var skip map[string]bool         // after a restart: the elements that the caller has
-		yielded := make(map[string]bool) // only for lists with several pages
+		var skip map[string]bool         // after a restart: what the caller has already received
+		yielded := make(map[string]bool) // used only for lists of several pages
 		anyCached, restarted := false, false
 		ignored := 0 // number of entries that cannot be used
 		limits := newListLimits(method)
@@ -169,8 +169,8 @@ func list[Page, E any](ctx context.Context, c *Client, options []CallOption, met
 	}
 }
 
-// endList logs that the next page of a list is not requested, or ignored, and why. Some servers send an empty cursor
-// with the last page, or ignore cursors; what they have sent is the list.
+// endList logs why the next page of a list is not requested, or is ignored. Some servers send an empty cursor with
+// the last page, or ignore cursors; what they have sent is the list.
 func (c *Client) endList(method, reason string) {
 	c.dialer.Logger.Warn("ignoring the next page of a list: "+reason, "server", c.target.String(), "method", method)
 }
@@ -179,7 +179,7 @@ func all[E any](list []E, is func(E) bool) bool {
 	return !slices.ContainsFunc(list, func(e E) bool { return !is(e) })
 }
 
-// maxIgnoredLogged limits the lines in the log about entries of one list.
+// maxIgnoredLogged limits the log lines about unusable entries of one list.
 const maxIgnoredLogged = 8
 
 func listPage[Page any](ctx context.Context, c *Client, method string, cursor *string,
@@ -233,7 +233,7 @@ func newListLimits(method string) *listLimits {
 	return &listLimits{method: method, seed: maphash.MakeSeed(), cursors: make(map[uint64]struct{})}
 }
 
-// repeats records the cursor of the next page, and reports whether an earlier page had it.
+// repeats records the cursor of the next page, and reports whether an earlier page returned the same cursor.
 func (l *listLimits) repeats(next string) bool {
 	cursor := maphash.String(l.seed, next)
 	_, repeated := l.cursors[cursor]

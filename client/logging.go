@@ -60,8 +60,8 @@ func (c *Client) restoreLogLevel(ctx context.Context, l *link) {
 	}
 }
 
-// applyLogLevel adds the level to a request of 2026-07-28 (server/utilities/logging), or sets that of the
-// session before the request. A subscription carries no log messages.
+// applyLogLevel adds the level to a request of 2026-07-28 (server/utilities/logging), or, in a session,
+// raises the level of the session before the request. A subscription carries no log messages.
 func (c *Client) applyLogLevel(ctx context.Context, l *link, req *outbound.Request) {
 	switch {
 	case !l.revision.Modern() && req.LogLevel != "":
@@ -84,8 +84,8 @@ func (c *Client) applyLogLevel(ctx context.Context, l *link, req *outbound.Reque
 	req.Meta = meta
 }
 
-// raiseLogLevel makes a session send messages of level, too. If it fails, the request that follows has
-// fewer log messages, and the next one tries it again.
+// raiseLogLevel makes a session send messages of the level, too. If that fails, the request receives
+// fewer log messages, and the next request tries again.
 func (c *Client) raiseLogLevel(ctx context.Context, l *link, level mcp.LoggingLevel) {
 	if l.server.Capabilities.Logging == nil {
 		return
@@ -106,7 +106,8 @@ type sessionLevel struct {
 	level mcp.LoggingLevel // empty: the server chooses
 }
 
-// raise sets the level unless it is as detailed already. It returns the level before, and whether it did.
+// raise sets the level unless the current one is at least as detailed. It returns the previous level, and
+// whether it changed it.
 func (s *sessionLevel) raise(level mcp.LoggingLevel) (before mcp.LoggingLevel, raised bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +118,7 @@ func (s *sessionLevel) raise(level mcp.LoggingLevel) (before mcp.LoggingLevel, r
 	return before, true
 }
 
-// restore sets the level that was before raise, unless another one was set since.
+// restore undoes raise, unless another level was set in the meantime.
 func (s *sessionLevel) restore(raised, before mcp.LoggingLevel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -80,7 +80,8 @@ func TestLostIdleConnectionIsReplaced(t *testing.T) {
 	})
 }
 
-// Each of several calls on a connection that ends has one outcome, and the client reconnects once for all.
+// When a connection ends, each call on it has exactly one outcome, and the client reconnects once for all of
+// them.
 func TestConcurrentCallsReconnectOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exiting := withToolAnswers("", "", "", "", "!close")
@@ -118,8 +119,9 @@ func TestFailedReconnectIsAnError(t *testing.T) {
 	})
 }
 
-// A pair whose replica ends has status 404, or a text that names the session. The client repeats what the server has
-// not served on a new pair, up to twice, because that may be at the next replica that ends.
+// When the replica of a pair stops, requests receive status 404, or a text that names the session. The client
+// repeats what was not served on a new pair, up to twice, because the new pair may be with the replica that stops
+// next.
 func TestRequestsAreRepeatedOnANewPair(t *testing.T) {
 	for method, rejections := range map[string]int{"initialize": 2, "tools/call": 2, "": 3, "tools/call named": 2} {
 		t.Run(method, func(t *testing.T) {
@@ -164,12 +166,12 @@ func TestRequestsAreRepeatedOnANewPair(t *testing.T) {
 
 // legacyHTTP is a server whose sessions can expire.
 type legacyHTTP struct {
-	sessions atomic.Int32 // number of sessions so far
+	sessions atomic.Int32 // sessions begun so far
 	expired  atomic.Bool  // the current session has expired
 	executed atomic.Int32
-	lost     *reply        // to requests of an expired session; nil means 404
-	ping     *reply        // to pings of an expired session; nil means the same as to other requests
-	gate     chan struct{} // calls of the tool "wait" receive from it
+	lost     *reply        // answer to requests of an expired session; nil means 404
+	ping     *reply        // answer to pings of an expired session; nil means the same answer as lost
+	gate     chan struct{} // calls of the tool "wait" block on it
 	waiting  chan struct{}
 }
 
@@ -299,7 +301,8 @@ func TestLostHTTPConnectionRepeatsListsOnly(t *testing.T) {
 }
 
 // Servers that have lost a session respond with several statuses and texts. A call is sent again if the response names
-// the session, so that the call cannot have run. After another rejection, the next call has a new session.
+// the session, so that the call cannot have run. After any other rejection, the client pings; if the ping is rejected,
+// too, the next call begins a new session.
 func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 	inJSON := func(id, message string) string {
 		return `{"jsonrpc":"2.0","error":{"code":-32000,"message":"` + message + `"},"id":` + id + `}`
@@ -309,7 +312,7 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 	for name, test := range map[string]struct {
 		lost  reply
 		again bool   // the call is sent again
-		alive *reply // to pings, if the server has not lost the session
+		alive *reply // answer to pings if the server still knows the session
 	}{
 		"JSON": {lost: reply{status: 400, body: inJSON("null",
 			"Bad Request: No valid session ID provided")}, again: true},
@@ -356,7 +359,7 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 	}
 }
 
-// A list is requested again in a new session, whatever the server responds with status 400.
+// A list is requested again in a new session, whatever body the server sends with status 400.
 func TestListsAreRequestedAgainInANewSession(t *testing.T) {
 	rejected := status(400, "")
 	s := &legacyHTTP{lost: &rejected}
@@ -366,7 +369,7 @@ func TestListsAreRequestedAgainInANewSession(t *testing.T) {
 	must.CheckEqual(t, s.sessions.Load(), 2)
 }
 
-// The calls that fail close the connection, possibly before the goroutine that lost it reports that.
+// A failing call closes the connection, perhaps before the goroutine that noticed the loss reports it.
 func TestOnConnectionLostReceivesTheReasonWhileCallsCloseTheConnection(t *testing.T) {
 	for range 20 {
 		for _, s := range []*script{modernServer(), legacyServer()} {
@@ -391,7 +394,7 @@ func TestOnConnectionLostReceivesTheReasonWhileCallsCloseTheConnection(t *testin
 	}
 }
 
-// A connection that ends right after its Dial is established.
+// A connection that ends right after Dial still counts as established.
 func TestOnConnectionLostIsCalledIfTheServerExitsRightAfterTheDial(t *testing.T) {
 	for range 50 {
 		for _, server := range []*script{

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 }
 
 // quietExit returns the environment in which an instrumented child exits at once and without a warning: with the race
-// detector it would sleep, and with coverage it would print a warning. All tests share the directory for the coverage,
-// because a child that Dial has given up may write there after its test.
+// detector it would sleep, and with coverage it would print a warning. All tests share one directory for coverage,
+// because a child that Dial has given up on may write there after its test.
 func quietExit() []string {
 	env := []string{"GORACE=atexit_sleep_ms=0"}
 	if testing.CoverMode() != "" {

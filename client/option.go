@@ -20,12 +20,12 @@ type CallOption func(*callOptions) error
 type requestKind uint8
 
 const (
-	toolRequest requestKind = 1 << iota // also for tasks
+	toolRequest requestKind = 1 << iota // including calls that run as tasks
 	readRequest
 	promptRequest
 	listRequest
 	watchRequest
-	otherRequest             // completions and extensions
+	otherRequest             // completions and extension methods
 	anyRequest   requestKind = 1<<iota - 1
 )
 
@@ -44,7 +44,7 @@ type callOptions struct {
 	capabilities  *mcp.ClientCapabilities
 }
 
-// optionOf returns an option of requests of the given kinds.
+// optionOf returns an option for requests of the given kinds.
 func optionOf(name string, kinds requestKind, set func(*callOptions)) CallOption {
 	return func(o *callOptions) error {
 		if o.kind&kinds == 0 {
@@ -170,7 +170,7 @@ func optionsOf(options []CallOption, kind requestKind, def time.Duration) (callO
 	return o, checkMeta(o.meta)
 }
 
-// checkMeta returns an error for the first member of _meta that a caller must not set.
+// checkMeta returns an error for the first key of _meta that a caller must not set.
 func checkMeta(meta mcp.Meta) error {
 	for key, value := range meta {
 		if err := mcp.CheckMeta(key, value); err != nil {

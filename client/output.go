@@ -18,7 +18,7 @@ import (
 type OutputError struct {
 	Tool   string
 	Result *mcp.CallToolResult // as the server sent it
-	Err    error               // the mismatch, usually a *schema.ValidationError
+	Err    error               // why it does not match, usually a *schema.ValidationError
 }
 
 // Error implements the error interface.
@@ -30,8 +30,8 @@ func (e *OutputError) Error() string {
 // Unwrap returns call.ErrInvalidResponse and e.Err.
 func (e *OutputError) Unwrap() []error { return []error{call.ErrInvalidResponse, e.Err} }
 
-// Limits on the output schemas that are remembered. Above them all are forgotten until the
-// tools are listed again.
+// Limits on the output schemas that are remembered. When one is reached, all schemas are
+// forgotten until the tools are listed again.
 const (
 	maxOutputs     = 10_000
 	maxOutputBytes = 16 << 20
@@ -42,7 +42,7 @@ type outputs struct {
 	mu     sync.RWMutex
 	known  map[string]*output
 	bytes  int
-	memory *schema.Budget // of the compiled schemas in known
+	memory *schema.Budget // memory of the compiled schemas in known
 }
 
 // output is one output schema. It is compiled when it is first needed.
@@ -108,8 +108,8 @@ func (o *outputs) isOld(x *output) bool {
 	return time.Since(x.listed) >= maxOutputAge
 }
 
-// maxOutputAge is the age from which a schema is fetched again when a result does not match
-// it. It limits how often a tool with wrong results causes a list.
+// A schema older than maxOutputAge is fetched again when a result does not match it. The
+// age limits how often a tool with wrong results makes the client list the tools.
 const maxOutputAge = time.Minute
 
 // checkOutput validates the result of a tool against its output schema, if the tool was listed.
@@ -133,8 +133,8 @@ func (c *Client) checkOutput(ctx context.Context, tool string, result *mcp.CallT
 
 var errNoOutput = errors.New("the result has no structured content")
 
-// matchOutput returns an error if the result does not match the schema. It accepts every
-// result if there is no schema, or none that can be used.
+// matchOutput returns an error if the result does not match the schema. Without a usable
+// schema, it accepts every result.
 func (c *Client) matchOutput(tool string, known *output, result *mcp.CallToolResult) error {
 	if known == nil {
 		return nil
@@ -168,7 +168,8 @@ func (c *Client) matchOutput(tool string, known *output, result *mcp.CallToolRes
 	return err
 }
 
-// relist lists the server's tools again, up to the given one, and reports whether it is listed.
+// relist lists the server's tools again until it reaches the given one, and reports whether the tool is
+// listed.
 func (c *Client) relist(ctx context.Context, tool string) bool {
 	for t, err := range c.Tools(ctx, WithRefresh()) {
 		if err != nil {

@@ -33,7 +33,8 @@ func TestOutputSchemasTakeBoundedMemory(t *testing.T) {
 		must.That(t, n <= 60, "memory is not bounded")
 	}
 	must.CheckIs(t, err, schema.ErrLimit)
-	// A server that changes its schemas makes room for the new ones.
+	// When a server changes its schemas, the old ones make room for the new
+	// ones.
 	for i := range 2 * n {
 		o.learn("t0", large(n+i))
 		must.Do(t, use("t0"), i)

@@ -23,7 +23,7 @@ import (
 )
 
 // probe finds out the era of the server on a byte stream; over HTTP, dialNewest does. Requests of both eras may be in
-// flight on the stream; their ids are from one series.
+// flight on the stream; they share one series of IDs.
 type probe struct {
 	*Dialer
 	conn   transport.Conn
@@ -33,12 +33,12 @@ type probe struct {
 	eras   *eraSwitch
 
 	began       time.Time
-	startBy     time.Time       // when time-outs begin at the latest; see Timeouts.Start
-	first       mcp.Revision    // the revision to offer in a handshake without server/discover before; may be empty
-	offered     mcp.Revision    // in the last handshake; empty if there was none
+	startBy     time.Time       // the latest time at which time-outs begin; see Timeouts.Start
+	first       mcp.Revision    // the revision to offer in a handshake without server/discover; may be empty
+	offered     mcp.Revision    // the revision of the last handshake; empty if there was none
 	discovering bool            // server/discover was sent
 	watching    sync.WaitGroup  // see watchLoss
-	ended       <-chan struct{} // closed when the probe has failed and its connection has ended
+	ended       <-chan struct{} // closed when the probe has failed and its connection is closed
 }
 
 // newProbe returns a probe of the server at the other end of conn. It closes conn if it fails.
@@ -80,9 +80,9 @@ type discoverOutcome struct {
 
 // find finds out the era. The server may be an older one that answers nothing before the
 // handshake, so it gets a limited time to answer server/discover. After that the answer to
-// the handshake decides: a server that accepts it is a legacy one for the life of the process
-// or connection, whatever it answers to server/discover later (2026-07-28, basic/versioning,
-// Compatibility Matrix).
+// the handshake decides: a server that accepts it stays a legacy server for the life of the
+// process or connection, whatever it answers to server/discover later (2026-07-28,
+// basic/versioning, Compatibility Matrix).
 func (p *probe) find(ctx context.Context) (*link, error) {
 	if r := p.Revision; r != "" && !r.Modern() || p.first != "" {
 		return p.handshake(ctx)
@@ -162,8 +162,8 @@ func (p *probe) awaitStart(ctx context.Context) {
 	}
 }
 
-// decide examines the outcome of server/discover. done is false if it is one of an older
-// server.
+// decide examines the outcome of server/discover. done is false if an older server may
+// have answered like that.
 func (p *probe) decide(d discoverOutcome) (l *link, done bool, err error) {
 	if d.err == nil {
 		r, err := p.choose(d.found.SupportedVersions)
@@ -196,11 +196,11 @@ func (p *probe) handshake(ctx context.Context) (*link, error) {
 // offer returns the revision to offer first in a handshake.
 func (d *Dialer) offer() mcp.Revision { return cmp.Or(d.Revision, mcp.LatestLegacy) }
 
-// handshake performs the handshake. It offers a revision and, while the server rejects it, older ones. It returns the
-// revision that it has offered last, too. initialize has no effect that lasts, so it may be sent again.
+// handshake performs the handshake. It offers a revision and, while the server rejects it, older ones. It also
+// returns the revision that it offered last. initialize has no effect that lasts, so it may be sent again.
 func (d *Dialer) handshake(ctx context.Context, era *legacy.Client,
 	offer mcp.Revision) (*mcp.InitializeResult, mcp.Revision, error) {
-	var rejection error // the first one
+	var rejection error // the first rejection
 	for {
 		found, err := era.Handshake(ctx, offer, d.info(), d.sessionCapabilities(), d.handshakeRequest())
 		if err == nil {
@@ -219,9 +219,9 @@ func (d *Dialer) handshake(ctx context.Context, era *legacy.Client,
 }
 
 // rejected reports whether the error of initialize rejects the revision that was offered, and returns the best older
-// one: the newest of those that the error names, or the next one if it names none. Servers name them in the data of the
-// error (2025-11-25, basic/lifecycle, Error Handling) or in its text. The result is empty if Dialer.Revision allows no
-// other one, or if the error names only revisions without sessions.
+// revision: the newest one that the error names, or the next older one if it names none. Servers name them in the data
+// of the error (2025-11-25, basic/lifecycle, Error Handling) or in its text. The result is empty if Dialer.Revision
+// allows no other revision, or if the error names only revisions without sessions.
 func (d *Dialer) rejected(err error, offer mcp.Revision) (older mcp.Revision, rejected bool) {
 	code, text := reported(err)
 	if !mayRejectRevision(code, text) {
@@ -253,7 +253,7 @@ func (d *Dialer) unlessFixed(r mcp.Revision) mcp.Revision {
 }
 
 // mayRejectRevision reports whether the error of initialize can mean that the server rejects the revision: its code
-// says so, or its text has the word version and is about the protocol, the params or a revision.
+// says so, or its text contains the word version and mentions the protocol, the params or a revision.
 func mayRejectRevision(code int64, text string) bool {
 	if code == mcp.CodeUnsupportedVersion {
 		return true
@@ -287,10 +287,11 @@ func (d *Dialer) checkRevision(found *mcp.InitializeResult) error {
 }
 
 // eraSwitch delivers received messages to the era that waits for them, until one era is
-// chosen. From then on the other one receives nothing. Otherwise it might answer a request
-// of the server, which 2026-07-28 forbids (basic/transports/stdio, Sending Messages).
+// chosen. From then on, the other era receives nothing. Otherwise it might answer a
+// request of the server, which 2026-07-28 forbids (basic/transports/stdio, Sending
+// Messages).
 type eraSwitch struct {
-	ready  sync.WaitGroup // until the eras have their wire
+	ready  sync.WaitGroup // done when the eras have their wire
 	modern *modern.Client
 	legacy *legacy.Client
 	chosen atomic.Pointer[outbound.Receiver]

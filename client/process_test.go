@@ -49,7 +49,7 @@ func TestExitedProcessIsRestarted(t *testing.T) {
 	must.Check(t, c.Ping(t.Context()))
 }
 
-// Two processes of one target do not run at the same time.
+// Two processes of one target never run at the same time.
 func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
@@ -100,7 +100,7 @@ func TestDialErrorHasExitCodeAndStderr(t *testing.T) {
 	}
 }
 
-// A program that is no MCP server is given up after one time for its start, and the error says what it has written.
+// A program that is not an MCP server is given up after a single start time-out, and the error shows what it wrote.
 func TestProgramThatDoesNotAnswerIsGivenUpAfterItsStart(t *testing.T) {
 	t.Parallel()
 	silent := script{Answers: answers("server/discover", "", "initialize", "")}
@@ -119,7 +119,7 @@ func TestProgramThatDoesNotAnswerIsGivenUpAfterItsStart(t *testing.T) {
 		d := quiet()
 		d.Timeouts.Probe, d.Timeouts.Start, d.Timeouts.Initialize = time.Millisecond, time.Second, time.Second
 		if test.script.Greeting != nil {
-			d.Timeouts.Start = time.Minute // it ends with the greeting
+			d.Timeouts.Start = time.Minute // the start ends when the greeting arrives
 		}
 		to := child(t, &test.script)
 		to.ExitGrace = time.Millisecond
@@ -140,7 +140,7 @@ func TestProcessThatExitsOnAMessageIsStartedAgain(t *testing.T) {
 		`"error":{"code":-32602,"message":"the version must be 2024-11-05"}`
 	for name, test := range map[string]struct {
 		server   script
-		revision mcp.Revision // of the Dialer
+		revision mcp.Revision // Revision of the Dialer
 		starts   int
 		fails    bool
 	}{
@@ -174,7 +174,7 @@ func TestProcessThatExitsOnAMessageIsStartedAgain(t *testing.T) {
 	}
 }
 
-// A line above the limit is not read into memory.
+// A line longer than the limit is not read into memory.
 func TestEndlessLineIsLimited(t *testing.T) {
 	d := quiet()
 	d.MaxMessage = 256 << 10
@@ -218,9 +218,9 @@ func TestTraceSeesEveryMessage(t *testing.T) {
 	}
 }
 
-// Rule S1: the client logs and skips output that is not a message.
-// What belongs to no request is skipped. The log has what a user should know: text, and an error of the server without
-// the id of a request, which could be about one that will time out.
+// Rule S1: the client logs and skips output that is not a message. A message that belongs to no request is skipped.
+// What a user should know is logged: text, and an error of the server without a request ID, which may concern a
+// request that will time out.
 func TestGarbageIsLoggedAndSkipped(t *testing.T) {
 	for line, want := range map[string]string{
 		"Listening on stdio": "Listening on stdio",
@@ -242,7 +242,7 @@ func TestGarbageIsLoggedAndSkipped(t *testing.T) {
 	}
 }
 
-// canary is a part of the user information and of the query of a URL, which are secrets.
+// canary marks the secrets of a URL: it is part of the user information and of the query.
 const canary = "c4nary"
 
 // withSecrets returns the URL of a server with secrets in it.
@@ -341,8 +341,8 @@ func TestErrorsHaveNoSecretsOfTheURL(t *testing.T) {
 	}
 }
 
-// Dial returns when its context ends. The process, whose end takes longer, ends in the background, and DialError.Wait
-// waits for that.
+// Dial returns when its context ends. The process takes longer to stop: it ends in the background, and DialError.Wait
+// waits for it.
 func TestDialReturnsAtItsDeadline(t *testing.T) {
 	for name, begin := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {

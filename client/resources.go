@@ -31,7 +31,7 @@ func (c *Client) ReadResource(ctx context.Context, uri string, options ...CallOp
 }
 
 // isResourceNotFound reports whether a server reports that a resource does not exist: by a
-// code of its own until 2025-11-25, then by CodeInvalidParams with the URI in the data
+// separate code until 2025-11-25, then by CodeInvalidParams with the URI in the data
 // (2026-07-28, server/resources, Error Handling).
 func isResourceNotFound(err error) bool {
 	var reported *jsonrpc.Error
@@ -157,7 +157,7 @@ func (c *Client) Complete(ctx context.Context, params mcp.CompleteParams,
 		return nil, fmt.Errorf("completion/complete: %w", err)
 	}
 	raw, err := c.request(ctx, func(l *link) *outbound.Request {
-		body, _ := schema.Marshal(revision.DowngradeCompletion(l.revision, params)) // strings only
+		body, _ := schema.Marshal(revision.DowngradeCompletion(l.revision, params)) // strings only, in older revisions
 		return &outbound.Request{
 			Method: mcp.MethodComplete, Params: body, Meta: o.meta,
 			Capabilities: o.capabilities, OnProgress: c.dialer.progressContained(o.onProgress),

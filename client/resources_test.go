@@ -171,8 +171,8 @@ func listError(c *client.Client) (last error) {
 	return last
 }
 
-// A fault in the content of a result costs the part that has it, and is logged with its place. The middleware sees the
-// same.
+// A fault in the content of a result costs only the faulty part, and is logged with its position. The middleware sees
+// the same result.
 func TestFaultsInContentAreContained(t *testing.T) {
 	for _, pass := range [][]call.Middleware{nil, {func(next call.Handler) call.Handler { return next }}} {
 		s := modernServer()
@@ -244,7 +244,7 @@ func TestFaultsInContentAreContained(t *testing.T) {
 	}
 }
 
-// A cached list has the same faults each time that it is read.
+// A cached list shows the same faults each time it is read.
 func TestFaultsInCachedResultsAreLoggedOnce(t *testing.T) {
 	s := modernServer()
 	s.Answers[mcp.MethodListTools] = []string{`"result":{"resultType":"complete","ttlMs":60000,` +
@@ -261,7 +261,7 @@ func TestFaultsInCachedResultsAreLoggedOnce(t *testing.T) {
 		strings.Count(log.String(), "must not be empty") == 1, "%v", log.String())
 }
 
-// Data from servers is decoded strictly: names of members are case-sensitive.
+// Data from servers is decoded strictly: keys are case-sensitive.
 func TestResultsAreDecodedStrictly(t *testing.T) {
 	s := modernServer()
 	s.Answers[mcp.MethodReadResource] = []string{`"result":{"contents":[{"uri":"note://a","text":"a","TEXT":"b",` +

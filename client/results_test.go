@@ -42,7 +42,7 @@ func withTool(s *script, list []string, calls ...string) *script {
 	return s
 }
 
-// Rule V6: a result that does not match the output schema is an error that has the result.
+// Rule V6: a result that does not match the output schema is an error that contains the result.
 func TestResultsAreValidated(t *testing.T) {
 	for _, s := range []*script{modernServer(), legacyServer()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,8 @@ func TestUncheckedKeywordsOfOutputSchemasAreLogged(t *testing.T) {
 	}
 }
 
-// Rule H10: over HTTP, icons are of the origin of the server. Everywhere, their schemes are safe.
+// Rule H10: over HTTP, icons come from the server's origin. On every transport, their schemes are
+// safe.
 func TestIconsAreOfTheServersOrigin(t *testing.T) {
 	var icons mcp.Icons
 	s := &server.Server{Name: "s", Version: "1"}
@@ -257,8 +258,8 @@ func TestListsFollowCursors(t *testing.T) {
 	must.CheckEqual(t, strings.Join(cursors, "; "), `; ""; " \n\"x"`)
 }
 
-// pages returns the successive results of tools/list: n pages whose first tools have the
-// names 0, 1, … and whose cursors are those numbers.
+// pages returns the successive results of tools/list: n pages whose first tools are
+// named 0, 1, … and whose cursors are the same numbers.
 func pages(n, toolsPerPage, bytesPerTool int) []string {
 	all := make([]string, n)
 	tool := 0

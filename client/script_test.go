@@ -27,12 +27,12 @@ import (
 
 // script is a server with fixed answers. It runs in memory or as a child process.
 type script struct {
-	// Delay is the time before it reads or writes anything.
+	// Delay is how long the server waits before it reads or writes anything.
 	Delay time.Duration
-	// Greeting are lines that it writes before it reads.
+	// Greeting lists the lines that the server writes before it reads.
 	Greeting []string
-	// Answers has for each method the members of successive responses. The last one is
-	// repeated. "" means no response. The following do something else:
+	// Answers lists, for each method, the fields of successive responses. The last one
+	// is repeated. "" means no response. The following do something else:
 	//
 	//	!exit 3 text    writes text to standard error and exits with code 3
 	//	!close          closes the connection
@@ -40,28 +40,29 @@ type script struct {
 	//	!flood          writes a result of 16 MiB
 	//	!lines …        writes lines, with $id replaced by the id of the request
 	Answers map[string][]string
-	// Otherwise is the answer to other requests.
+	// Otherwise is the answer to all other requests.
 	Otherwise string
-	// After delays the responses to a method.
+	// After contains delays before the responses to methods.
 	After map[string]time.Duration
-	// Last, if set, is the method after which it closes the connection.
+	// Last, if set, is the method after which the server closes the connection.
 	Last string
 	// Pins makes initialize select the legacy era for the life of the process: modern requests
-	// then get the error otherEra, and before it legacy requests do.
+	// then receive the error otherEra, and so do legacy requests before initialize.
 	Pins bool
 	// Life, if set, is an address that the process stays connected to until it exits.
 	Life string
 	// Unable makes the process exit before it reads.
 	Unable bool
-	// Stubborn ignores the end of input and SIGTERM.
+	// Stubborn makes the process ignore the end of input and SIGTERM.
 	Stubborn bool
-	// Cut, if set, is what the process writes without a line feed before it exits with code 7.
+	// Cut, if set, is the text that the process writes, without a line feed, before it exits with code 7.
 	Cut string
-	// Executions and Starts, if set, are files to which it appends a line for every tools/call, and as it starts.
+	// Executions and Starts, if set, are files to which the server appends a line for every tools/call, and when
+	// it starts.
 	Executions, Starts string
 }
 
-// Members of responses.
+// Fields of responses.
 const (
 	otherEra       = `"error":{"code":-32600,"message":"this server is in the other era"}`
 	methodNotFound = `"error":{"code":-32601,"message":"method not found"}`
@@ -102,7 +103,7 @@ func (s *script) serve(conn transport.Conn) (received []string) {
 	var late sync.WaitGroup
 	defer late.Wait()
 	counts := make(map[string]int)
-	pinned := false // to the legacy era
+	pinned := false // the legacy era is selected
 	for {
 		line, err := conn.Read(ctx)
 		if err != nil {
@@ -116,7 +117,7 @@ func (s *script) serve(conn transport.Conn) (received []string) {
 			received = append(received, "response "+string(line))
 			continue
 		}
-		received = append(received, strings.Clone(m.Method)) // the method is a part of line
+		received = append(received, strings.Clone(m.Method)) // the method shares the memory of line
 		if m.Method == "tools/call" && s.Executions != "" {
 			appendLine(s.Executions, m.ID.String())
 		}

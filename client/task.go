@@ -26,7 +26,7 @@ type Task struct {
 	progress *taskProgress
 
 	mu       sync.Mutex
-	result   json.RawMessage // of the tool; nil until it is known
+	result   json.RawMessage // result of the tool; nil until it is known
 	due      time.Time       // when to poll next
 	answered map[string]bool // keys of the input requests that are answered or being answered
 }
@@ -205,7 +205,7 @@ func (c *Client) createdTask(ctx context.Context, tool string, raw json.RawMessa
 		return nil, fmt.Errorf("%w: tools/call %s: %w", call.ErrInvalidResponse, tool, err)
 	}
 	t := &Task{c: c, id: created.TaskID, tool: tool, o: o}
-	if created.Status == mcp.TaskWorking { // otherwise there is something to get
+	if created.Status == mcp.TaskWorking { // in any other status, there is something to get at once
 		t.received(created)
 	}
 	if store := c.dialer.Tasks; store != nil {
@@ -231,10 +231,10 @@ func (t *Task) forget(ctx context.Context) {
 	}
 }
 
-// abandonTimeout limits the time for cancelling a task whose call gives up.
+// abandonTimeout limits the time for cancelling a task when its call gives up.
 const abandonTimeout = time.Second
 
-// abandon cancels a task whose outcome the program does not receive.
+// abandon cancels a task whose outcome nobody will receive.
 func (t *Task) abandon(ctx context.Context) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
 	defer stop()
@@ -258,13 +258,13 @@ func (t *Task) awaitCall(ctx context.Context) (json.RawMessage, error) {
 	return raw, err
 }
 
-// ask lets the functions of the Dialer answer input requests, on the limits of the connection.
+// ask lets the functions of the Dialer answer input requests, within the limits of the connection.
 func (t *Task) ask(ctx context.Context, questions mcp.InputRequests) (mcp.InputResponses, error) {
 	l, err := t.c.connected(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t.c.release(l, false) // the connection is not used while a user answers
+	t.c.release(l, false) // the connection is free while a user answers
 	if l.answer == nil {
 		return nil, fmt.Errorf("%w: input requests of a task in %s", call.ErrInvalidResponse, l.revision)
 	}
@@ -274,8 +274,8 @@ func (t *Task) ask(ctx context.Context, questions mcp.InputRequests) (mcp.InputR
 // maxTaskInputRequests limits the input requests of one task in all.
 const maxTaskInputRequests = 10 * rpc.MaxInputRequests
 
-// claim returns the input requests that are new, and marks them as answered, so that each is
-// answered once.
+// claim returns the new input requests and marks them as answered, so that each is answered
+// once.
 func (t *Task) claim(questions mcp.InputRequests) (mcp.InputRequests, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -295,7 +295,7 @@ func (t *Task) claim(questions mcp.InputRequests) (mcp.InputRequests, error) {
 	return claimed, nil
 }
 
-// markAnswered is called with mu held.
+// markAnswered marks an input request as answered. mu must be held.
 func (t *Task) markAnswered(key string) {
 	if t.answered == nil {
 		t.answered = make(map[string]bool)

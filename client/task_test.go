@@ -21,11 +21,11 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Members of responses about tasks, in 2026-07-28.
+// Fields of responses about tasks, in 2026-07-28.
 
 const taskTimes = `"createdAt":"2026-07-28T10:00:00Z","lastUpdatedAt":"2026-07-28T10:00:00Z"`
 
-// created is the response to a tools/call that runs as a task; members are further ones.
+// created is the response to a tools/call that runs as a task; members are additional fields.
 func created(members string) string {
 	return `"result":{"resultType":"task",` + taskTimes + `,` + members + `}`
 }
@@ -174,7 +174,7 @@ func TestPollsFollowTheRecommendedInterval(t *testing.T) {
 	}
 }
 
-// A task that does not work when it is created is polled at once: its data is in tasks/get.
+// A task that is not working when it is created is polled at once: tasks/get returns its data.
 func TestTaskThatHasEndedIsPolledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := taskServer(state("completed", outcome))
@@ -237,8 +237,8 @@ func TestInvalidTasksAreInvalidResponses(t *testing.T) {
 	}
 }
 
-// Only tools/call has tasks as results (tasks extension, Supported Methods). Neither does a
-// client accept them that has not declared the extension.
+// Only a tools/call may result in a task (tasks extension, Supported Methods). A client
+// that has not declared the extension accepts no tasks either.
 func TestTaskIsTheResultOfToolCallsOnly(t *testing.T) {
 	passing := func(next call.Handler) call.Handler { return next }
 	for name, configure := range map[string]func(*client.Dialer){
@@ -332,7 +332,7 @@ func TestCallThatGivesUpCancelsItsTask(t *testing.T) {
 	}
 }
 
-// A server that does not answer tasks/cancel does not keep the caller.
+// A server that does not answer tasks/cancel does not hold up the caller.
 func TestCancelOfTaskIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := taskServer(state("working", ""))
@@ -347,7 +347,7 @@ func TestCancelOfTaskIsBounded(t *testing.T) {
 	})
 }
 
-// Close ends the wait for a task, with its subscription.
+// Close ends the wait for a task and its subscription.
 func TestCloseEndsTheWaitForTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dialTask(t, nil, seldomPolled(``, state("working", "")))
@@ -365,7 +365,7 @@ func TestCloseEndsTheWaitForTask(t *testing.T) {
 	})
 }
 
-// A server may forget a task when it has sent the outcome.
+// A server may forget a task after it has sent the outcome.
 func TestOutcomeOfTaskIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := dialTask(t, nil, taskServer(state("completed", outcome), forgotten))
@@ -408,7 +408,7 @@ func (r *progressReports) add(done, total float64, message string) {
 }
 
 // The tasks extension does not allow progress notifications for a task (Task Status Notifications), so its status
-// message is the progress. Each message is reported once, and only that of a task that works.
+// message is the progress. Each message is reported once, and only while the task works.
 func TestStatusMessagesOfATaskAreItsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		message := func(status, text string) string { return state(status, `"statusMessage":"`+text+`"`) }
@@ -427,8 +427,9 @@ func TestStatusMessagesOfATaskAreItsProgress(t *testing.T) {
 	})
 }
 
-// In 2025-11-25 the token of the call is valid until the task has ended (basic/utilities/progress, Behavior
-// Requirements, 3). The notifications replace the status messages, which say less.
+// In 2025-11-25, the progress token of the call is valid until the task has ended
+// (basic/utilities/progress, Behavior Requirements, 3). The notifications replace the status messages,
+// which say less.
 func TestTaskOfASessionReportsProgressWithTheTokenOfItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		progress := func(token string, done int) string {
@@ -461,7 +462,7 @@ func TestTaskOfASessionReportsProgressWithTheTokenOfItsCall(t *testing.T) {
 	})
 }
 
-// Progress arrives while the task works, also after a question, when a client of 2025-11-25 waits for the result.
+// Progress arrives while the task works, even after a question, when a client of 2025-11-25 waits for the result.
 func TestProgressOfATaskArrivesBeforeItsEnd(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 
 // The input requests of tasks in 2026-07-28 (tasks extension, Task Update Requests).
 
-// slowly answers forms after a time and records their messages.
+// slowly answers forms after a delay and records their messages.
 func slowly(after time.Duration, asked chan<- string) func(*client.Dialer) {
 	return func(d *client.Dialer) {
 		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -146,7 +146,7 @@ func TestInputRequestsOfOneTaskAreLimited(t *testing.T) {
 	})
 }
 
-// At most 16 handlers run at the same time, as for other calls.
+// At most 16 handlers run at the same time, as in other calls.
 func TestHandlersOfTaskAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan string, 100)
@@ -272,7 +272,7 @@ func TestNextWaitAsksAgain(t *testing.T) {
 
 // Servers may report the changes of tasks (tasks extension, Task Status Notifications).
 
-// taskReports is an answer to subscriptions/listen: an acknowledgement with these members and
+// taskReports is an answer to subscriptions/listen: an acknowledgement with these fields and
 // notifications about the task, but no response.
 func taskReports(accepted string, changes int) string {
 	lines := []string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged",` +
@@ -352,7 +352,7 @@ func TestPollingDoesNotNeedNotifications(t *testing.T) {
 	}
 }
 
-// A server that ends each subscription at once does not get one after each poll.
+// A server that ends each subscription at once does not receive a new one after each poll.
 func TestSubscriptionThatDoesNotLastIsNotRepeatedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		states := append(slices.Repeat([]string{state("working", "")}, 8), state("completed", outcome))

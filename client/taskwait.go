@@ -21,11 +21,11 @@ type taskWait struct {
 	failures failures
 	changes  taskChanges
 	polled   time.Time  // when the last poll began
-	answers  chan error // receives the outcome of answering; nil if no answer is in progress
-	rejected error      // of tasks/update
+	answers  chan error // delivers the outcome of answering; nil if no answer is in progress
+	rejected error      // error of tasks/update
 }
 
-// errWaitEnded is the cause of the end of the handlers' context when the wait ends.
+// errWaitEnded is the cause with which the context of handlers is cancelled when the wait ends.
 var errWaitEnded = errors.New("the wait for the task ended")
 
 // await waits for the end of the task and returns the result of its request, or its error. ended
@@ -177,8 +177,8 @@ func (w *taskWait) awaitResult(ctx context.Context) (raw json.RawMessage, err er
 	}
 }
 
-// beginAnswer starts to answer the input requests that are new. Polling continues meanwhile, so
-// that the handlers end when the task does.
+// beginAnswer starts answering the new input requests. Polling continues meanwhile, so that the
+// handlers end when the task does.
 func (w *taskWait) beginAnswer(ctx context.Context, questions mcp.InputRequests) error {
 	claimed, err := w.claim(questions)
 	if err != nil || len(claimed) == 0 {
@@ -206,7 +206,7 @@ func (e *updateError) Error() string { return e.err.Error() }
 func (e *updateError) Unwrap() error { return e.err }
 
 // deliver sends responses to the server, again after failures that may be temporary. The server
-// ignores a response that it has already.
+// ignores responses that it already has.
 func (w *taskWait) deliver(ctx context.Context, responses mcp.InputResponses) error {
 	var failed failures
 	for {
@@ -224,7 +224,7 @@ func (w *taskWait) deliver(ctx context.Context, responses mcp.InputResponses) er
 	}
 }
 
-// sleep waits until the next poll, a shorter time if the server reports a change. It returns an
+// sleep waits until the next poll is due, or until the server reports a change. It returns an
 // error if the input requests cannot be answered.
 func (w *taskWait) sleep(ctx context.Context, pause time.Duration) error {
 	due := time.Now().Add(pause)
@@ -262,7 +262,7 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// failures counts the failures of requests about a task that follow each other.
+// failures counts consecutive failures of requests about a task.
 type failures struct {
 	n     int
 	since time.Time
@@ -309,19 +309,19 @@ func maxExceeded(limit time.Duration) error {
 }
 
 // taskProgress is the progress of a call of a tool that may become a task, for [WithProgress]. The protocol has two
-// ways to report that of a task. In 2025-11-25 the token of the call is valid until the task has ended, but only in
-// its session (basic/utilities/progress, Behavior Requirements, 3). The tasks extension of 2026-07-28 does not allow
-// progress notifications for a task (Task Status Notifications): its status message describes the progress. It is nil
-// if the program wants no progress.
+// ways to report the progress of a task. In 2025-11-25, the token of the call is valid until the task has ended, but
+// only in its session (basic/utilities/progress, Behavior Requirements, 3). The tasks extension of 2026-07-28 does
+// not allow progress notifications for a task (Task Status Notifications): its status message describes the progress.
+// It is nil if the program wants no progress.
 type taskProgress struct {
 	report func(outbound.Progress)
-	link   *link      // of the call; nil if it is unknown
-	token  jsonrpc.ID // of the call
+	link   *link      // connection of the call; nil if it is unknown
+	token  jsonrpc.ID // progress token of the call
 
 	mu       sync.Mutex
-	notified bool    // the task has reported progress by notifications
-	next     float64 // more than was reported last
-	message  string  // that was reported last
+	notified bool    // the task has sent progress notifications
+	next     float64 // exceeds the last reported progress
+	message  string  // last reported message
 }
 
 func (c *Client) newTaskProgress(o callOptions) *taskProgress {
@@ -331,7 +331,7 @@ func (c *Client) newTaskProgress(o callOptions) *taskProgress {
 	return nil
 }
 
-// reporter returns what receives the progress of the call, or nil.
+// reporter returns the function that receives the progress of the call, or nil.
 func (p *taskProgress) reporter() func(outbound.Progress) {
 	if p == nil {
 		return nil
@@ -355,8 +355,8 @@ func (p *taskProgress) reported(report outbound.Progress) {
 	p.called(report)
 }
 
-// described reports the status message of a task, unless it was reported or the task has notifications of progress,
-// which say more.
+// described reports the status message of a task, unless it was reported before, or the task sends progress
+// notifications, which say more.
 func (p *taskProgress) described(state *mcp.DetailedTask) {
 	if p == nil || state.Status != mcp.TaskWorking || state.StatusMessage == "" {
 		return

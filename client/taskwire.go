@@ -142,7 +142,7 @@ func checkState(state *mcp.DetailedTask) error {
 	return nil
 }
 
-// checkDetails returns an error if a task of the extension has no data of its status.
+// checkDetails returns an error if a task of the extension lacks the data that its status requires.
 func checkDetails(state *mcp.DetailedTask) error {
 	switch {
 	case state.Status == mcp.TaskCompleted && (len(state.Result) == 0 || state.Result[0] != '{'):
@@ -160,7 +160,7 @@ const (
 	maxPoll     = 5 * time.Minute
 )
 
-// received records when to poll next.
+// received schedules the next poll.
 func (t *Task) received(state *mcp.DetailedTask) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,8 +170,8 @@ func (t *Task) received(state *mcp.DetailedTask) {
 	}
 }
 
-// pollInterval returns the time until the next poll: what the server recommends, and so short
-// that the task does not expire meanwhile.
+// pollInterval returns the time until the next poll: what the server recommends, but short
+// enough that the task does not expire in the meantime.
 func pollInterval(t *mcp.Task) time.Duration {
 	interval := defaultPoll
 	if t.PollIntervalMs > 0 {
@@ -181,7 +181,7 @@ func pollInterval(t *mcp.Task) time.Duration {
 		interval = min(interval, time.Duration(min(*ttl, 2*maxPoll.Milliseconds()))*time.Millisecond/2)
 	}
 	interval = max(interval, minPoll)
-	return interval + rand.N(interval/10) // jitter, so that clients do not poll all at once
+	return interval + rand.N(interval/10) // jitter, so that clients do not all poll at once
 }
 
 // A server may report the changes of a task: to subscribers in 2026-07-28 (tasks extension, Task Status
@@ -192,13 +192,13 @@ func pollInterval(t *mcp.Task) time.Duration {
 // taskChanges subscribes to the changes of a task during one wait. The zero value has no
 // subscription.
 type taskChanges struct {
-	changed chan struct{}          // receives after a change; capacity 1
+	changed chan struct{}          // signals a change; capacity 1
 	reports chan outbound.Progress // in a session: the progress of the task
 	done    chan struct{}          // closed when the subscription has ended; nil before the first one
-	began   time.Time              // of the last subscription
+	began   time.Time              // start of the last subscription
 }
 
-// follow subscribes, unless there is a subscription or the last one did not last. The
+// follow subscribes, unless a subscription exists or the last one ended too soon. The
 // subscription ends with ctx.
 func (s *taskChanges) follow(ctx context.Context, t *Task) {
 	if s.changed == nil {
@@ -239,7 +239,7 @@ var errNoTaskChanges = errors.New("the server does not report changes of tasks")
 func (t *Task) watch(ctx context.Context, l *link, s *taskChanges) {
 	reported, stop := l.tasks.Watch(t.id)
 	defer stop()
-	if t.progress != nil && t.progress.link == l { // the token is that of a request on this connection
+	if t.progress != nil && t.progress.link == l { // the token belongs to a request on this connection
 		defer l.tasks.Follow(t.progress.token, s.report)()
 	}
 	for {
@@ -326,13 +326,13 @@ func (t *Task) listen(ctx context.Context, s *taskChanges) {
 	}
 }
 
-// In 2025-11-25 the client decides whether a call runs as a task. A tool says in its definition
-// whether it can, and whether it must. If a server runs tools as tasks, the client therefore lists
-// them before it calls a tool that it has not listed. It does not repeat a call that the server
-// rejects, because the tool may have returned the error.
+// In 2025-11-25 the client decides whether a call runs as a task. The definition of a tool says
+// whether it may run as a task, and whether it must. If a server runs tools as tasks, the client
+// therefore lists them before it calls a tool that it has not listed. It does not repeat a call
+// that the server rejects, because the tool may have returned the error.
 
-// maxTaskSupports limits the tools whose support for tasks is remembered. Above it all are
-// forgotten.
+// maxTaskSupports limits the tools whose support for tasks is remembered. When it is
+// reached, all are forgotten.
 const maxTaskSupports = 10_000
 
 // taskSupports contains the support for tasks of listed tools, by name. It is safe for concurrent use.
@@ -382,8 +382,8 @@ func (c *Client) choosesTasks() bool {
 		declared.Requests.Tools.Call != nil
 }
 
-// runsAsTask reports whether to call a tool as a task in 2025-11-25. preferred means that the
-// program prefers a task.
+// runsAsTask reports whether to call a tool as a task in 2025-11-25. preferred reports
+// whether the program prefers a task.
 func (c *Client) runsAsTask(tool string, preferred bool) bool {
 	if !c.choosesTasks() {
 		return false

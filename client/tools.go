@@ -64,8 +64,8 @@ func (c *Client) CallTool(ctx context.Context, name string, arguments any,
 	return c.toolResult(ctx, name, raw, o)
 }
 
-// sendToolCall sends a call. It returns the result, or the task that will have it. preferTask
-// means that the program prefers a task.
+// sendToolCall sends a call. It returns the result, or the task that will produce it.
+// preferTask reports whether the program prefers a task.
 func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o callOptions,
 	preferTask bool) (json.RawMessage, *Task, error) {
 	params, err := callParams(name, arguments)
@@ -77,10 +77,10 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 		return nil, nil, fmt.Errorf("tools/call %s: %w", name, err)
 	}
 	if c.choosesTasks() && c.supports.of(name) == "" && !c.relist(ctx, name) && ctx.Err() == nil {
-		c.supports.learn([]mcp.Tool{{Name: name}}) // it is not listed, so it cannot be a task
+		c.supports.learn([]mcp.Tool{{Name: name}}) // an unlisted tool cannot run as a task
 	}
 	asTask, acceptTask := c.runsAsTask(name, preferTask), preferTask || c.dialer.waitsForTasks()
-	var forwarding *rpc.Forwarding // nil if the caller or middleware may keep the result
+	var forwarding *rpc.Forwarding // nil if the caller or a middleware may keep the result
 	if o.undecodedText && c.dialer.sending == nil {
 		forwarding = rpc.ForwardingOf(ctx)
 	}
@@ -89,7 +89,7 @@ func (c *Client) sendToolCall(ctx context.Context, name string, arguments any, o
 	var on *link
 	send := func() (json.RawMessage, error) {
 		sending, stop := ctx, context.CancelFunc(func() {})
-		if asTask || preferTask { // the response may have the id of a task to cancel
+		if asTask || preferTask { // the response may contain the ID of a task to cancel
 			sending, stop = outlast(ctx, abandonTimeout)
 		}
 		defer stop()
@@ -183,7 +183,7 @@ func (c *Client) toolResult(ctx context.Context, name string, raw json.RawMessag
 	return result, nil
 }
 
-// decodeToolResult decodes the result of a tool. Raw has been checked as JSON.
+// decodeToolResult decodes the result of a tool. raw must be valid JSON.
 func (c *Client) decodeToolResult(name string, raw json.RawMessage, o callOptions) (*mcp.CallToolResult, error) {
 	if o.undecodedText {
 		if result, ok := revision.DecodeExceptText(raw); ok {
@@ -221,7 +221,7 @@ func callParams(name string, arguments any) ([]byte, error) {
 	return append(params, '}'), nil
 }
 
-// isValidObject reports whether raw needs no encoding. The scan costs less than that.
+// isValidObject reports whether raw can be sent as it is. The scan costs less than encoding.
 func isValidObject(raw []byte) bool {
 	return len(raw) > 0 && raw[0] == '{' && jsonrpc.Check(raw, jsonrpc.Limits{}) == nil
 }
@@ -257,11 +257,11 @@ func CallTool[Out any](ctx context.Context, c *Client, name string, arguments an
 // tool's schema marks with x-mcp-header (basic/transports/streamable-http, Custom Headers
 // from Tool Parameters). The client learns them when it lists tools. It calls an unlisted
 // tool without such headers: a server that requires them rejects the call before it acts on
-// it, and the client then lists the tools and repeats the call. So a program that does not
-// list tools sends no extra request unless one is needed.
+// it, and the client then lists the tools and repeats the call. That way, a program that
+// does not list tools sends an extra request only when one is needed.
 
-// maxMarkedTools limits the tools whose marked parameters are remembered. Above it all are
-// forgotten; a rejected call restores what is needed.
+// maxMarkedTools limits the tools whose marked parameters are remembered. When it is
+// reached, all are forgotten; a rejected call restores what is needed.
 const maxMarkedTools = 10_000
 
 // marked contains the marked parameters of tools, by tool name. It is safe for concurrent use.
@@ -296,8 +296,8 @@ func (c *Client) mirrors() bool {
 	return c.last.mirrors
 }
 
-// learnTools records the output schemas, marked parameters and task support of listed tools. It returns
-// the tools without those that the protocol forbids to use because their marks are invalid.
+// learnTools records the output schemas, marked parameters and task support of listed tools. It leaves
+// out the tools that the protocol forbids to use because their marks are invalid.
 func (c *Client) learnTools(tools []mcp.Tool) []mcp.Tool {
 	if c.Revision() >= mcp.V20250618 {
 		for i := range tools {
@@ -324,7 +324,7 @@ func (c *Client) learnTools(tools []mcp.Tool) []mcp.Tool {
 }
 
 // markedParams returns the marked parameters of a schema. It parses only schemas that may
-// contain the keyword, as is or with escapes.
+// contain the keyword, plain or escaped.
 func markedParams(input []byte) ([]schema.HeaderParam, error) {
 	if !bytes.Contains(input, []byte("x-mcp-header")) && !bytes.Contains(input, []byte(`\u`)) {
 		return nil, nil
@@ -332,7 +332,7 @@ func markedParams(input []byte) ([]schema.HeaderParam, error) {
 	return schema.Headers(input)
 }
 
-// mirror returns the parameters of a call that the client must mirror, as far as it knows.
+// mirror returns the parameters of a call that the client must mirror, as far as the client knows.
 func (c *Client) mirror(tool string, params []byte) ([]rpc.MirroredParam, error) {
 	marks := c.marked.of(tool)
 	if marks == nil {

@@ -62,7 +62,7 @@ func dialElicitingScript(t *testing.T, s *script) (c *client.Client, opened *[]s
 }
 
 // The server need not report the end of an elicitation. The client ignores invalid reports
-// and those of other elicitations.
+// and reports about other elicitations.
 func TestCallIsRepeatedAfterURLElicitation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		report := "!lines " + strings.Join([]string{
@@ -74,7 +74,7 @@ func TestCallIsRepeatedAfterURLElicitation(t *testing.T) {
 		start := time.Now()
 		text := must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t)
 		must.Equal(t, text, "called")
-		// The server has reported nothing, so the client waits for the whole time-out.
+		// The server reports nothing, so the client waits for the whole time-out.
 		must.CheckEqual(t, time.Since(start), 5*time.Minute)
 		must.CheckEqual(t, strings.Join(*opened, " "), "https://example.com/one https://example.com/two")
 		_ = c.Close()

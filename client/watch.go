@@ -53,7 +53,7 @@ func (c *Client) Watch(ctx context.Context, filter WatchFilter, options ...CallO
 		defer w.sub.Close()
 		var ended error
 		done := make(chan struct{})
-		defer func() { // also after a panic in the loop body
+		defer func() { // even after a panic in the loop body
 			cancel()
 			<-done
 		}()
@@ -76,7 +76,7 @@ func (c *Client) Watch(ctx context.Context, filter WatchFilter, options ...CallO
 					return
 				}
 			case refusals := <-w.refused:
-				if !take() { // first what is watched
+				if !take() { // what is watched comes first
 					return
 				}
 				for _, r := range refusals {
@@ -96,17 +96,17 @@ func (c *Client) Watch(ctx context.Context, filter WatchFilter, options ...CallO
 
 // Limits on reconnecting: a watch ends after maxReconnects failures in a row. The pauses
 // between them double from firstPause and add up to about half a minute. The pauses after
-// rounds that did not last grow in the same way, but such a watch does not end.
+// rounds that ended too soon grow in the same way, but do not end the watch.
 const (
 	maxReconnects = 6
 	firstPause    = 500 * time.Millisecond
-	// stableAfter is how long a watch must last for the next one to begin without a pause.
+	// stableAfter is how long a watch must last for the next round to begin without a pause.
 	stableAfter = 10 * time.Second
 	// maxOverloadPause limits the pause that a server asks for.
 	maxOverloadPause = time.Minute
 )
 
-// watchFunc watches the changes in filter in one round of a watch.
+// watchFunc is one round of a watch: it watches the changes in filter.
 type watchFunc func(ctx context.Context, w *watch, round int, filter mcp.SubscriptionFilter) error
 
 // watch is the state of one call of Watch.
@@ -115,9 +115,9 @@ type watch struct {
 	options callOptions
 	max     time.Duration         // Timeouts.Max
 	sub     *changes.Subscription // collects the changes for the loop
-	cache   *resultCache          // drops results before the loop receives a change
+	cache   *resultCache          // drops stale results before the loop receives a change
 
-	refused chan []refusal // of the last round, until the loop receives them
+	refused chan []refusal // refusals of the last round, until the loop receives them
 
 	mu     sync.Mutex
 	round  int       // number of the current connection
@@ -152,7 +152,7 @@ type refusal struct {
 	err error
 }
 
-// errNotWatched is the error of a resource that an acknowledgement leaves out. It does not say why.
+// errNotWatched is the error of a resource that an acknowledgement leaves out without a reason.
 var errNotWatched = errors.New("the server does not report changes of this resource: it may not exist, or be closed " +
 	"to this client; the log of the server says why")
 
@@ -202,7 +202,7 @@ func (w *watch) lasted() (d time.Duration, opened bool) {
 
 // keepWatching watches on one connection after another.
 func (c *Client) keepWatching(ctx context.Context, w *watch) error {
-	for failures, brief := 0, 0; ; { // rounds in a row that were not opened, and that did not last
+	for failures, brief := 0, 0; ; { // consecutive rounds that were not opened, or ended too soon
 		err := c.watchOnce(ctx, w)
 		lasted, opened := w.lasted()
 		switch {
@@ -233,15 +233,15 @@ func (c *Client) keepWatching(ctx context.Context, w *watch) error {
 // retryPause returns the pause after n failures in a row, the last of them with err.
 func retryPause(n int, err error) time.Duration {
 	pause := firstPause << (min(n, maxReconnects) - 1)
-	pause = pause/2 + rand.N(pause/2) // jitter, so that clients do not return all at once
+	pause = pause/2 + rand.N(pause/2) // jitter, so that clients do not all return at once
 	if overload, ok := errors.AsType[*call.OverloadError](err); ok {
 		pause = max(pause, min(overload.RetryAfter, maxOverloadPause))
 	}
 	return pause
 }
 
-// rejectedError is the error of a server that has rejected all that a watch is about. An internal error, too, is one
-// about the resource.
+// rejectedError is the error of a server that has rejected all that a watch is about. Even an internal error then
+// concerns the resource.
 type rejectedError struct{ error }
 
 // Unwrap returns the error of the server.
@@ -325,7 +325,8 @@ const (
 	ResourceUpdated
 )
 
-// The values equal those of package rpc: an index out of range does not compile.
+// The values equal the ones in package changes; if they differ, the index is out of range and this does not
+// compile.
 var _ = [1]struct{}{}[ToolsChanged-ChangeKind(changes.ToolsChanged)|ResourceUpdated-ChangeKind(changes.ResourceUpdated)]
 
 // String returns the method of the notification without its prefix, such as
@@ -404,7 +405,7 @@ func (w *watch) listen(ctx context.Context, round int, filter mcp.SubscriptionFi
 	return outbound.ErrSubscriptionEnded
 }
 
-// acknowledged returns the part of the filter that the server honours.
+// acknowledged returns the part of the filter that the server accepts.
 func acknowledged(filter mcp.SubscriptionFilter, m *jsonrpc.Message) (mcp.SubscriptionFilter, error) {
 	var params mcp.SubscriptionsAcknowledgedParams
 	if err := schema.Decode(m.Raw, &params); err != nil {
@@ -442,7 +443,7 @@ func (w *watch) observe(ctx context.Context, round int, filter mcp.SubscriptionF
 		if era.Failed() == nil && len(uris) > 0 {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsubscribeTimeout)
 			defer cancel()
-			_ = era.Unsubscribe(ctx, uris, request) // further updates are ignored
+			_ = era.Unsubscribe(ctx, uris, request) // later updates are ignored
 		}
 	}()
 	if len(uris) == 0 { // the response to a ping shows that the server has processed the end of the handshake

@@ -33,7 +33,7 @@ const (
 
 func listening(lines ...string) string { return "!lines " + strings.Join(lines, "\n") }
 
-// changes returns a function that returns the next change of a watch.
+// changes watches, and returns a function that returns the next change.
 func changes(t *testing.T, c *client.Client, filter client.WatchFilter) func() (client.Change, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	next, stop := iter.Pull2(c.Watch(ctx, filter))
@@ -88,7 +88,7 @@ func TestWatchListensAgainAfterTheServerEndsASubscription(t *testing.T) {
 			next := changes(t, c, client.WatchFilter{Tools: true})
 			for _, want := range []client.Change{resyncTools, {Kind: client.ToolsChanged}} {
 				change, err := next()
-				if change == resyncTools && !want.Resync { // of either subscription
+				if change == resyncTools && !want.Resync { // reported by either subscription
 					change, err = next()
 				}
 				must.Do(t, err)
@@ -109,7 +109,7 @@ func TestWatchIgnoresOtherNotifications(t *testing.T) {
 		s := watchable()
 		s.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
 		s.Answers["tools/call"] = []string{listening(
-			strings.Replace(toolsChanged, "$id", "77", 1), // of an unknown subscription
+			strings.Replace(toolsChanged, "$id", "77", 1), // belongs to an unknown subscription
 			// outside the filter
 			`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed",`+
 				`"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":2}}}`,
@@ -188,8 +188,8 @@ func watchable() *script {
 		`"tools":{"listChanged":true}}`)["2026-07-28"]
 }
 
-// declaring returns a server of each era that declares capabilities and accepts every
-// subscription.
+// declaring returns one server for each era. Each declares the capabilities and
+// accepts every subscription.
 func declaring(capabilities string) map[string]*script {
 	modern, legacy := modernServer(), legacyServer()
 	modern.Answers["server/discover"] = []string{`"result":{"resultType":"complete",` +
@@ -290,8 +290,8 @@ func TestWatchAcceptsChangesWithoutSubscription(t *testing.T) {
 	}
 }
 
-// A server that ends each subscription at once does not make the client listen at a constant rate:
-// the pauses grow, until a subscription lasts.
+// A server that ends each subscription at once does not make the client listen again at a constant
+// rate: the pauses grow until a subscription lasts.
 func TestPausesOfAWatchGrowWhileItDoesNotLast(t *testing.T) {
 	modern, legacy := watchable(), legacyServer()
 	modern.Answers["subscriptions/listen"] = []string{listening(acknowledged, subscriptionEnd)}
@@ -313,7 +313,7 @@ func TestPausesOfAWatchGrowWhileItDoesNotLast(t *testing.T) {
 	}
 }
 
-// A watch that the server rejects because of a limit waits as long as the server asks for.
+// If the server rejects a watch because of a limit, the client waits as long as the server asks.
 func TestWatchWaitsUntilTheOverloadIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := watchable()

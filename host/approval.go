@@ -22,10 +22,10 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// errDeclined means that the user does not approve a request.
+// errDeclined is the error of a request that the user does not approve.
 var errDeclined = errors.New("the user declined")
 
-// errUnanswered is the cause of the end of a context of Host.Approve.
+// errUnanswered is the cause with which the context of Host.Approve is cancelled.
 var errUnanswered = fmt.Errorf("no answer in time: %w", context.DeadlineExceeded)
 
 const defaultApprovalTimeout = 5 * time.Minute
@@ -34,7 +34,7 @@ const defaultApprovalTimeout = 5 * time.Minute
 // request, and counts once, unless the user of a gateway allows a tool for the session.
 type Approval struct {
 	Request *Request // must not be modified
-	reason  string   // of the policy
+	reason  string   // reason that the policy gives
 
 	digest  string
 	caller  string
@@ -42,7 +42,7 @@ type Approval struct {
 }
 
 // newApproval returns the approval of a request. Arguments that differ only in white space, the order of
-// members or the notation of strings have the same digest.
+// keys or the escapes in strings have the same digest.
 func (h *Host) newApproval(ctx context.Context, r *Request, d Decision, session *sessionApproval) (*Approval, error) {
 	arguments, err := digest.Canonical(r.Arguments)
 	if err != nil {
@@ -65,7 +65,7 @@ func (h *Host) newApproval(ctx context.Context, r *Request, d Decision, session 
 
 // Bounds of a question, in bytes.
 const (
-	maxShown    = 4 << 10  // of arguments; of longer ones, values are shortened
+	maxShown    = 4 << 10  // of arguments; in longer ones, values are shortened
 	maxQuestion = 64 << 10 // a longer question is not asked
 )
 
@@ -98,8 +98,8 @@ func (a *Approval) Question() string {
 	return text
 }
 
-// shown returns arguments for a question. White space and the order of members cannot hide a part of them, and all
-// members and elements are there.
+// shown returns arguments for a question. White space and the order of keys cannot hide a part of them, and every
+// key and element is shown.
 func shown(arguments json.RawMessage) string {
 	canonical, err := digest.Canonical(arguments)
 	if err != nil {
@@ -156,20 +156,20 @@ func cut(text string, limit int, written func(part string) string) string {
 	return fmt.Sprintf("%s … %d bytes … %s", written(start), len(text), written(end))
 }
 
-// plain shows characters by code point that could change how a client shows the text.
+// plain replaces characters that could change how a client shows the text with their code points.
 func plain(text string) string { return plaintext.Replace(text, plaintext.CodePoint) }
 
 // The outcomes of an approval in the audit log.
 const (
 	approved   = "approved"
-	inSession  = "approved for the session" // now, or by an earlier call
+	inSession  = "approved for the session" // asked now, or for an earlier call
 	declined   = "declined"
 	unanswered = "unanswered"
 	notAsked   = "not asked" // the user cannot be asked
 )
 
-// approve asks for the approval of a request. It returns call.ErrInputRequired if the handler runs again
-// with the answer.
+// approve asks for the approval of a request. It returns call.ErrInputRequired if the handler will run
+// again with the answer.
 func (h *Host) approve(ctx context.Context, r *Request, d Decision,
 	session *sessionApproval) (outcome string, err error) {
 	if h.Approve == nil {
@@ -194,7 +194,7 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision,
 		return "", call.ErrInputRequired
 	case ctx.Err() != nil:
 		return unanswered, context.Cause(ctx)
-	case asking.Err() != nil, errors.Is(err, context.DeadlineExceeded): // also if the answer was yes
+	case asking.Err() != nil, errors.Is(err, context.DeadlineExceeded): // even if the answer was yes
 		return unanswered, r.denied("it was not approved in time", nil)
 	case err != nil:
 		return notAsked, r.denied("it needs an approval", err)
@@ -208,8 +208,8 @@ func (h *Host) approve(ctx context.Context, r *Request, d Decision,
 }
 
 const (
-	maxSessionApprovals = 1000             // of one server; the user is asked again for the oldest
-	statelessApproval   = 15 * time.Minute // how long an approval is valid for a caller without a session
+	maxSessionApprovals = 1000             // for one server; beyond it, the oldest approval is dropped
+	statelessApproval   = 15 * time.Minute // validity of an approval for a caller without a session
 )
 
 // sessionApproval is the choice of a user to allow a tool for more than one call. Copies of an Approval share it.
@@ -220,11 +220,11 @@ type sessionApproval struct {
 	chosen     bool
 }
 
-// approvalKey is what an approval for a session is about. Arguments are no part of it: the policy decides about each
-// call, and the rule must be the same.
+// approvalKey identifies what an approval for a session covers. It leaves out the arguments: the policy still
+// decides on each call, and the same rule must have decided.
 type approvalKey struct {
 	caller audience
-	sum    string // of the tool, the principal and the decision
+	sum    string // digest of the tool, the principal and the decision
 }
 
 // validApproval is an approval for a session.
@@ -233,8 +233,8 @@ type validApproval struct {
 	until      time.Time // zero means the end of the session
 }
 
-// sessionApproval returns the approval for a session that a request could have, or nil if it can have none: that of a
-// caller who cannot be told from others, and a request that is no call of a tool that the server lists.
+// sessionApproval returns the approval for a session that a request could have, or nil if it can have none: if the
+// caller cannot be told apart from others, or the request does not call a tool that the server lists.
 func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision) *sessionApproval {
 	c := callerFrom(ctx)
 	if c == nil || r.Kind != KindTool || r.Tool == nil {
@@ -281,12 +281,12 @@ func (a *Approval) Answers() (once, session, decline string) {
 	return "Allow once", session, "Decline"
 }
 
-// sessionApprovals are the approvals for sessions at one server.
+// sessionApprovals contains the approvals for sessions at one server.
 type sessionApprovals struct {
 	mu      sync.Mutex
 	version uint64 // counts the calls of forget
 	valid   map[approvalKey]validApproval
-	order   []approvalKey // from the oldest; may have keys that are not valid
+	order   []approvalKey // oldest first; may contain keys that are no longer valid
 }
 
 // current returns the version to pass to add.
@@ -296,7 +296,7 @@ func (all *sessionApprovals) current() uint64 {
 	return all.version
 }
 
-// has reports whether a request is approved. A request with another definition ends the approval.
+// has reports whether a request is approved. If the definition of the tool has changed, the approval ends.
 func (all *sessionApprovals) has(a *sessionApproval) bool {
 	if a == nil {
 		return false
@@ -311,7 +311,7 @@ func (all *sessionApprovals) has(a *sessionApproval) bool {
 	return found
 }
 
-// add adds an approval that the user was asked for in a version.
+// add adds an approval, unless forget was called since current returned the version.
 func (all *sessionApprovals) add(a *sessionApproval, version uint64) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -341,7 +341,7 @@ func (all *sessionApprovals) forget() {
 }
 
 // describeCaller describes the caller of a request for the user who approves it. The name of the client is what the
-// client says. It is empty if the program itself is the caller.
+// client claims. It is empty if the program itself is the caller.
 func describeCaller(ctx context.Context, caller *auth.Info) string {
 	text, name, isCall := "a client without a login", "", false
 	if c := callerFrom(ctx); c != nil {

@@ -14,23 +14,24 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Whose request a message of a server belongs to, if it names none: connection.context decides.
+// This file decides whose request a message of a server belongs to if the message names none; see
+// connection.context.
 
 // maxLateLogs is the maximum number of log messages without a request in one second. Others are dropped.
 const maxLateLogs = 256
 
-// pending is a request in flight. It is the context of the request to the server.
+// pending is a request in flight. It serves as the context of the request to the server.
 type pending struct {
 	context.Context
 	on    *connection
 	other bool // its caller is not the user of this machine
 
 	// Guarded by connection.mu.
-	asked int  // questions of the server that wait for an answer
-	ended bool // the call of its caller has ended, as a question has found out
+	asked int  // number of questions of the server that wait for an answer
+	ended bool // a question has found out that the caller's call is over
 
 	mu   sync.Mutex
-	made int            // requests of the server meanwhile
+	made int            // number of requests that the server has sent in the meantime
 	same map[string]int // how often an approval was requested, by its digest
 }
 
@@ -50,7 +51,7 @@ func pendingOf(ctx context.Context) *pending {
 	return p
 }
 
-// begin begins a request. End must follow.
+// begin begins a request. The caller must call end.
 func (c *connection) begin(ctx context.Context) *pending {
 	caller := callerFrom(ctx)
 	p := &pending{Context: ctx, on: c, other: caller != nil && caller.principal() != principal.Local}
@@ -73,8 +74,9 @@ func (c *connection) end(p *pending) {
 	}
 }
 
-// context returns the context of a message of the server. If the protocol does not say to which request it belongs,
-// that is the newest one in flight, or the last caller, unless it may be that of several people: then it is nobody's.
+// context returns the context of a message of the server. If the protocol does not say which request the message
+// belongs to, it belongs to the newest request in flight, or to the last caller. If it could belong to several
+// people, it belongs to nobody.
 func (c *connection) context(ctx context.Context) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,8 +108,8 @@ func (c *connection) contextLocked(ctx context.Context) context.Context {
 	return WithCaller(ctx, c.last)
 }
 
-// asking asks a question of the server. If nothing says to which request it belongs, it ends when none is in flight any
-// more, and is asked for another one if the caller of the first has its answer meanwhile.
+// asking asks a question of the server. A question that names no request ends when no request is in flight any more. If
+// the call that it was attributed to is over, it is asked for another request.
 func asking[Result any](ctx context.Context, c *connection,
 	ask func(context.Context) (*Result, error)) (*Result, error) {
 	if pendingOf(ctx) != nil {
@@ -125,7 +127,7 @@ func asking[Result any](ctx context.Context, c *connection,
 // question is a question of the server that names no request.
 type question struct {
 	on     *connection
-	of     *pending // nil if none is in flight
+	of     *pending // the request that it is attributed to; nil if none is in flight
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
@@ -143,7 +145,8 @@ func (c *connection) ask(ctx context.Context) *question {
 	return q
 }
 
-// end ends the question, and reports whether it belongs to another request, because its own has ended.
+// end ends the question, and reports whether to ask it again for another request, because the call that it
+// was attributed to is over.
 func (q *question) end(err error) (again bool) {
 	q.cancel(nil)
 	if q.of == nil {
@@ -157,7 +160,7 @@ func (q *question) end(err error) (again bool) {
 	return errors.Is(err, call.ErrCallDone)
 }
 
-// withValues is a context with the values of another one.
+// withValues is a context that also looks for values in another context.
 type withValues struct {
 	context.Context
 	values context.Context
@@ -172,7 +175,7 @@ func (c withValues) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// allowsLog reports whether a log message is passed on that belongs to no request.
+// allowsLog reports whether to pass on a log message that belongs to no request.
 func (c *connection) allowsLog() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +186,7 @@ func (c *connection) allowsLog() bool {
 	return c.late <= maxLateLogs
 }
 
-// count counts a request of the server, and returns their number.
+// count counts a request of the server, and returns the number so far.
 func (p *pending) count() int {
 	if p == nil {
 		return 0
@@ -194,8 +197,8 @@ func (p *pending) count() int {
 	return p.made
 }
 
-// distinguish returns a digest that differs from those of earlier approvals, so that each of several equal requests
-// of the server has an approval of its own. If the call runs again, its requests have the same digests.
+// distinguish returns a digest that differs from the digests of earlier approvals, so that each of several equal
+// requests of the server needs its own approval. If the call runs again, its requests get the same digests.
 func (p *pending) distinguish(sum string) string {
 	if p == nil {
 		return sum

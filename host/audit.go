@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// record returns a record of the audit log about an event of a request, with further attributes. See [Host.Audit].
+// record returns an audit record of an event of a request, with further attributes. See [Host.Audit].
 func (p *passage) record(event string, more ...slog.Attr) slog.Record {
 	r, who := p.request, p.request.Caller.Principal
 	attrs := []slog.Attr{slog.Uint64("call", p.number),
@@ -36,7 +36,7 @@ func (p *passage) record(event string, more ...slog.Attr) slog.Record {
 	return newRecord(event, attrs...)
 }
 
-// end returns the record of a request that has ended. An empty outcome is ok.
+// end returns the record of a request that has ended. An empty outcome means ok.
 func (p *passage) end(event, outcome string, bytes int, err error) slog.Record {
 	if outcome = cmp.Or(outcome, "ok"); err != nil {
 		outcome, bytes = "error", 0
@@ -45,7 +45,7 @@ func (p *passage) end(event, outcome string, bytes int, err error) slog.Record {
 		slog.Float64("seconds", time.Since(p.begin).Seconds()), slog.Int("bytes", bytes))
 }
 
-// newRecord returns a record with the attributes that are not zero.
+// newRecord returns a record of the event and leaves out attributes that are zero.
 func newRecord(event string, attrs ...slog.Attr) slog.Record {
 	record := slog.NewRecord(time.Now(), slog.LevelInfo, event, 0)
 	record.AddAttrs(slices.DeleteFunc(attrs, func(a slog.Attr) bool {
@@ -57,8 +57,8 @@ func newRecord(event string, attrs ...slog.Attr) slog.Record {
 const (
 	maxActors      = 8
 	maxAuditName   = 512
-	maxShapeName   = 64  // bytes, of a name in a shape
-	maxShape       = 256 // members of a shape
+	maxShapeName   = 64  // bytes of a name in a shape
+	maxShape       = 256 // keys and elements of a shape
 	maxShapeLevels = 3
 )
 
@@ -81,7 +81,7 @@ func shapeOf(raw json.RawMessage) json.RawMessage {
 	return shapeWithin(raw, maxShapeLevels, &left)
 }
 
-// shapeWithin returns the shape of a value with at most depth levels and *left members, which it decreases.
+// shapeWithin returns the shape of a value with at most depth levels and *left entries, and decreases *left.
 func shapeWithin(raw json.RawMessage, depth int, left *int) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
@@ -117,7 +117,7 @@ func shapeWithin(raw json.RawMessage, depth int, left *int) json.RawMessage {
 	return append(shape, '}')
 }
 
-// bounded returns at most limit bytes of text, of whole characters.
+// bounded returns at most limit bytes of text, without cutting a character.
 func bounded(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -135,7 +135,7 @@ func (h *Host) record(ctx context.Context, record slog.Record) error {
 	return h.contain("Audit", func() error { return h.Audit.Handle(ctx, record) })
 }
 
-// recordLater is record for what has happened already: an error cannot prevent it, and is logged.
+// recordLater records what has already happened. An error cannot undo it, so it is only logged.
 func (h *Host) recordLater(ctx context.Context, record slog.Record) {
 	if err := h.record(context.WithoutCancel(ctx), record); err != nil {
 		h.logger().Error("cannot write the audit log", "event", record.Message, "error", err)

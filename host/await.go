@@ -17,12 +17,12 @@ const restartTime = 10 * time.Second
 // forever is longer than any wait.
 const forever = time.Duration(math.MaxInt64)
 
-// use calls f with a client of a server that is ready, that of the caller or the shared one. It marks the
-// server as down if f reports that the connection of the shared client was lost, or that the server
-// accepts no connections. If the request of f was not sent then, use waits for the server and calls f again.
+// use waits until the server is ready and calls f with a client, the caller's or the shared one. It marks
+// the server as down if f reports that the shared client lost its connection, or that the server accepts no
+// connections. If the request of f was not sent, use waits for the server and calls f again.
 func use[Result any](ctx context.Context, s *supervisor,
 	f func(context.Context, *client.Client) (*Result, error)) (*Result, error) {
-	var until time.Time // no repetitions after it
+	var until time.Time // f is not called again after it
 	for {
 		result, lost, err := attempt(ctx, s, f)
 		if !lost || !errors.Is(err, call.ErrNotSent) || ctx.Err() != nil {
@@ -52,7 +52,7 @@ func attempt[Result any](ctx context.Context, s *supervisor,
 	p := on.begin(ctx)
 	defer on.end(p)
 	if on == &s.own {
-		on.haveRoots(s, callerFrom(ctx), c) // the server may ask for them at once
+		on.haveRoots(s, callerFrom(ctx), c) // the server may ask for roots at once
 	}
 	result, err = f(p, c)
 	if err == nil {
@@ -77,9 +77,9 @@ func isLost(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (errors.Is(err, call.ErrConnectionLost) || errors.As(err, new(*client.DialError)))
 }
 
-// await returns the client when the server is ready. It starts a server that is down
-// unless the backoff is in effect, which it awaits after the loss of the server. After that
-// time, it awaits one attempt for a server over HTTP that was ready; there is at most one in a second.
+// await returns the client when the server is ready. It starts a server that is down, unless the
+// backoff is running: within restartTime of the loss of the server, it waits for the backoff to end.
+// Later, it waits for one attempt if a server over HTTP was ready before, at most once a second.
 func (s *supervisor) await(ctx context.Context) (*client.Client, error) {
 	began := time.Now()
 	for {

@@ -65,7 +65,7 @@ func callerFrom(ctx context.Context) *Caller {
 	return c
 }
 
-// principal returns who the caller is. The user of this machine is principal.Local.
+// principal returns who the caller is. For the user of this machine it is principal.Local.
 func (c *Caller) principal() principal.Principal {
 	switch {
 	case c == nil:

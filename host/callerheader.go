@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	maxCallerHeaders     = 16      // of one server
+	maxCallerHeaders     = 16      // per server
 	maxCallerHeaderValue = 8 << 10 // bytes
 )
 
 // callerHeader is an entry of ServerConfig.CallerHeaders.
 type callerHeader struct {
 	from, to      string // canonical names
-	before, after string // what surrounds the value of the caller
+	before, after string // text before and after the caller's value
 }
 
 // callerHeaders returns the entries of CallerHeaders, ordered by the header of the caller.
@@ -70,7 +70,7 @@ func parseCallerHeader(from, text string) (callerHeader, error) {
 	return h, nil
 }
 
-// isReservedHeader reports whether a header belongs to a connection, to what a proxy says about it, or to the protocol.
+// isReservedHeader reports whether a header is about the connection, is set by proxies, or belongs to the protocol.
 func isReservedHeader(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", "Host", "Via",
@@ -94,7 +94,7 @@ func isFieldName(name string) bool {
 	}) < 0
 }
 
-// isFieldValue reports whether a header can have a value.
+// isFieldValue reports whether a text is a valid header value.
 func isFieldValue(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) < 0
 }
@@ -174,7 +174,7 @@ func (s *supervisor) passHeaders(d *client.Dialer, c *Caller) {
 	d.Header = header
 }
 
-// passedHeaders returns the names of the headers that the server receives of the caller of a request, for the audit
+// passedHeaders returns the names of the caller's headers that the server receives with a request, for the audit
 // log.
 func (s *supervisor) passedHeaders(c *Caller) (names []string) {
 	for i := range s.callerHeaders {
@@ -185,7 +185,7 @@ func (s *supervisor) passedHeaders(c *Caller) (names []string) {
 	return names
 }
 
-// missingKey adds the headers of callers to the error of a server that rejects the credentials of a caller.
+// missingKey names the headers of callers in the error of a server that rejects a caller's credentials.
 func (s *supervisor) missingKey(c *Caller, err error) error {
 	if len(s.callerHeaders) == 0 || c == nil || !isUnauthorized(err) {
 		return err

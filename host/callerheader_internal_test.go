@@ -89,7 +89,7 @@ func newKeyed(t *testing.T, headers map[string]string) *supervisor {
 	return s
 }
 
-// Each of these callers has a connection of its own: another user, another session, another key or none.
+// Each of these callers uses a separate connection: they differ in the user, the session or the key.
 func TestCallersWithDifferentKeysHaveDifferentConnections(t *testing.T) {
 	s := newKeyed(t, map[string]string{"X-Key": "Authorization: ${value}", "X-Other": "X-Other: ${value}"})
 	seen := map[audience]int{everyone: -1}

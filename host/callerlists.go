@@ -50,12 +50,12 @@ func (c Client) Status(ctx context.Context, maxAge time.Duration) (ServerStatus,
 	return s.callerStatus(o, outdated), nil
 }
 
-// callerLists are the lists that a server with CallerAuth has sent on one connection. What a server lists can depend on
-// the scopes of the token, so a connection has lists for each. They are guarded by pool.mu.
+// callerLists contains what a server with CallerAuth has listed on one connection for one set of scopes: what a server
+// lists can depend on the scopes of the token. It is guarded by pool.mu.
 type callerLists struct {
 	scopes  string
 	used    time.Time
-	offer   *callerOffer // nil before the first request has succeeded
+	offer   *callerOffer // nil until a request has succeeded
 	at      time.Time    // when the lists were received; zero if they are outdated
 	changes int          // how often they became outdated
 }
@@ -68,7 +68,7 @@ func (l *callerLists) since(t time.Time) *callerOffer {
 	return l.offer
 }
 
-// callerOffer is what a server offers to some callers. It is immutable but for catalog.
+// callerOffer is what a server offers to some callers. It is immutable, except for catalog.
 type callerOffer struct {
 	digest   [sha256.Size]byte
 	version  uint64
@@ -76,26 +76,27 @@ type callerOffer struct {
 	details  client.ServerDetails
 	lists    lists
 	offered  offered
-	catalog  *catalog // of the last search; guarded by Host.cataloging
+	catalog  *catalog // catalog of the last search; guarded by Host.cataloging
 }
 
 func scopesOf(caller *auth.Info) string {
 	return strings.Join(slices.Sorted(slices.Values(caller.Scopes)), " ")
 }
 
-// hasToken reports whether the token of the caller is known, and so its scopes. Subscriptions have no token.
+// hasToken reports whether the token of the caller, and with it the scopes, is known. Subscriptions carry no
+// token.
 func hasToken(ctx context.Context) bool {
 	return callerOf(ctx).Scopes != nil || auth.FromContext(ctx) != nil || call.From(ctx) != nil
 }
 
-// onBehalfOf returns a context for requests that no request of the user causes. The authorizer may still have a token
-// for the server that it obtained for an earlier request with these scopes.
+// onBehalfOf returns a context for requests that the Host sends for a user on its own initiative. The authorizer may
+// still hold a token that it obtained for an earlier request with these scopes.
 func onBehalfOf(ctx context.Context, who principal.Principal, scopes string) context.Context {
 	info := &auth.Info{Principal: who, Scopes: strings.Fields(scopes)}
 	return WithCaller(auth.NewContext(ctx, info), &Caller{Auth: info})
 }
 
-// allLists returns the lists on all connections. It requires that mu is held.
+// allLists returns the lists on all connections. mu must be held.
 func (a *pool) allLists() iter.Seq2[principal.Principal, *callerLists] {
 	return func(yield func(principal.Principal, *callerLists) bool) {
 		for key, c := range a.byKey {
@@ -108,7 +109,8 @@ func (a *pool) allLists() iter.Seq2[principal.Principal, *callerLists] {
 	}
 }
 
-// known returns what is known about the lists of the caller of ctx. Without a token, these are the latest of the user.
+// known returns what is known about the lists of the caller of ctx. Without a token, these are the user's latest
+// lists.
 func (a *pool) known(ctx context.Context) (known callerLists) {
 	if !hasToken(ctx) {
 		return a.latest(callerOf(ctx).Principal)
@@ -128,7 +130,7 @@ func (a *pool) known(ctx context.Context) (known callerLists) {
 	return callerLists{}
 }
 
-// latest returns the lists that a user has used last.
+// latest returns the lists that a user has used most recently.
 func (a *pool) latest(who principal.Principal) (latest callerLists) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -155,8 +157,8 @@ func (a *pool) begin(on *connection, scopes string) (l *callerLists, known calle
 	return l, *l
 }
 
-// keep keeps an offer that was received, and returns the equal one that other callers have, if there is one. Changes
-// are those before the request.
+// keep keeps an offer that was received, and returns an equal one that other callers already use, if there is one.
+// changes is the count before the request.
 func (a *pool) keep(l *callerLists, now *callerOffer, changes int) *callerOffer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,8 +183,8 @@ func (a *pool) forgetLists() {
 	}
 }
 
-// outdate makes listsFor request the lists of some users again, even if a request for them is in flight. It reports
-// whether one of these users may have received lists.
+// outdate makes listsFor request the lists of the matching users again, even if a request for them is in flight. It
+// reports whether any of these users had lists.
 func (a *pool) outdate(of func(principal.Principal) bool) (found bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -196,8 +198,7 @@ func (a *pool) outdate(of func(principal.Principal) bool) (found bool) {
 	return found
 }
 
-// listsFor returns what a server offers to the caller of ctx. Outdated is the reason why the lists could not be
-// updated.
+// listsFor returns what a server offers to the caller of ctx. outdated says why the lists could not be updated.
 func (s *supervisor) listsFor(ctx context.Context, maxAge time.Duration) (o *callerOffer, outdated, err error) {
 	who, begin := callerOf(ctx).Principal, time.Now()
 	if who == principal.Anonymous {
@@ -265,7 +266,7 @@ func needsLogin(err error) bool {
 	return errors.As(err, new(*call.URLRequiredError)) || isUnauthorized(err)
 }
 
-// callerStatus returns the status for callers with an offer.
+// callerStatus returns the status of the server as callers with the offer see it.
 func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	status := s.snapshot()
 	status.State, status.Err = Ready, nil
@@ -291,16 +292,17 @@ func (s *supervisor) offeredTo(ctx context.Context) offered {
 	return s.offered
 }
 
-// learn requests the lists of the caller of ctx if they decide about its requests and are not known. If it fails, the
-// lists of the server decide.
+// learn requests the lists of the caller of ctx if they are unknown and decide which requests are allowed. If that
+// fails, the server's own lists decide.
 func (s *supervisor) learn(ctx context.Context) {
 	if s.config.CallerAuth != nil {
 		_, _, _ = s.listsFor(ctx, forever)
 	}
 }
 
-// callerTool returns the server's name of the tool with a merged name that the caller of ctx has, of servers with
-// CallerAuth. No server may claim the name.
+// callerTool finds the tool with a merged name among the tools that servers with CallerAuth list for the caller
+// of ctx, and returns the server and the name that the server uses. It is for names that no server claims for
+// everyone.
 func callerTool(ctx context.Context, possible []*supervisor, name string) (server, tool string, ok bool) {
 	for _, s := range possible {
 		if s.config.CallerAuth == nil {

@@ -61,7 +61,7 @@ func (s *supervisor) watchListsFor(ctx context.Context, who principal.Principal,
 	defer cancel()
 	defer context.AfterFunc(s.serving, cancel)()
 	failures := 0
-	var reported *callerOffer // what the user knows; nil if that is unknown
+	var reported *callerOffer // the offer that the user knows; nil if unknown
 	for ctx.Err() == nil {
 		begin, before := time.Now(), s.pool.latest(who).offer
 		err := s.watchLists(ctx, who, &reported, changed)
@@ -80,7 +80,7 @@ func (s *supervisor) watchListsFor(ctx context.Context, who principal.Principal,
 	}
 }
 
-// awaitNews waits for d, or until other lists than before were received for a user, for example after a login.
+// awaitNews waits for d, or until lists other than before are received for a user, for example after a login.
 func (a *pool) awaitNews(ctx context.Context, who principal.Principal, before *callerOffer, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -93,9 +93,9 @@ func (a *pool) awaitNews(ctx context.Context, who principal.Principal, before *c
 	}
 }
 
-// watchLists watches the lists of a user on one connection, and requests them again after changes, until ctx ends,
-// or the watch or a request fails: the next watch requests them first. It calls changed if they differ from *reported,
-// also when a request of the user has received them first.
+// watchLists watches the lists of a user on one connection, and requests them again after changes, until ctx ends, or
+// the watch or a request fails; the next watch then requests them first. It calls changed if they differ from
+// *reported, even if a request of the user received them first.
 func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, reported **callerOffer,
 	changed func()) error {
 	if s.config.CallerAuth == nil {
@@ -150,7 +150,7 @@ func (s *supervisor) watchLists(ctx context.Context, who principal.Principal, re
 // updateLists requests the lists of a user again, and calls changed if they differ from *reported.
 func (s *supervisor) updateLists(ctx context.Context, who principal.Principal, reported **callerOffer,
 	changed func()) error {
-	s.pool.outdate(func(user principal.Principal) bool { return user == who }) // also in other sessions
+	s.pool.outdate(func(user principal.Principal) bool { return user == who }) // in other sessions, too
 	now, outdated, err := s.listsFor(ctx, 0)
 	if err = errors.Join(err, outdated); err != nil {
 		return fmt.Errorf("cannot update the lists of the caller: %w", err)
@@ -162,9 +162,9 @@ func (s *supervisor) updateLists(ctx context.Context, who principal.Principal, r
 	return nil
 }
 
-// beginWatch reports whether a watch for a user can begin; then endWatch must follow. All watches of a user use one
-// connection for as long as they last, so at most half of the connections are for watches, and the others for requests.
-// It requires that mu is held.
+// beginWatch reports whether a watch for a user can begin; if so, the caller must call endWatch. The watches of a user
+// keep one connection in use while they last, so at most half of the connections may serve watches; the rest is for
+// requests. mu must be held.
 func (a *pool) beginWatch(who principal.Principal) bool {
 	if a.watched[who] == 0 && len(a.watched) >= a.max/2 {
 		return false
@@ -201,7 +201,7 @@ func (a *pool) awaitWatch(ctx context.Context, who principal.Principal) error {
 	}
 }
 
-// mayWatch returns the error of a subscription of a user that would be one too many.
+// mayWatch returns an error if another subscription of the user would exceed the limit.
 func (a *pool) mayWatch(who principal.Principal) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -218,11 +218,11 @@ func errTooManyWatched() error {
 // userWatch watches the resources to which a user has subscribed at a server with CallerAuth.
 type userWatch struct {
 	subscriptions subscriptions
-	uses          int // calls of Subscribe; guarded by pool.mu
+	uses          int // number of Subscribe calls; guarded by pool.mu
 	cancel        context.CancelFunc
 }
 
-// watchFor returns the subscriptions of a user, and a function that ends their use.
+// watchFor returns the subscriptions of a user, and a function that releases them.
 func (a *pool) watchFor(who principal.Principal) (*subscriptions, func(), error) {
 	if who == principal.Anonymous {
 		return nil, nil, ErrAnonymousCaller

@@ -32,14 +32,14 @@ func (h header) Authorize(r *http.Request, _ string) error {
 
 func (header) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
 
-// listing is a server without lists for the operator, and with a tool for each user.
+// listing is a server that lists nothing for the operator, and one tool for each user.
 type listing struct {
 	host     *Host
 	server   *server.Server
-	requests atomic.Int32 // that list tools
+	requests atomic.Int32 // number of requests that list tools
 	broken   atomic.Bool
 	unlisted atomic.Bool  // whether requests for the tools fail
-	rejected atomic.Int32 // of these requests
+	rejected atomic.Int32 // how many of these requests were rejected
 	login    atomic.Bool  // whether users are logged in
 	tool     atomic.Value
 	listed   atomic.Pointer[func()] // called while the tools are listed
@@ -139,8 +139,8 @@ func TestListsOfACallerAreUpdated(t *testing.T) {
 	must.CheckThat(t, errors.Is(err, ErrUnknown), "a tool that is not listed: %v", err)
 }
 
-// The lists of a session are those of its connection: neither another session of the user nor another user has them.
-// What asks without a token, such as a subscription, has the latest lists of the user.
+// A session sees the lists of its own connection: neither another session of the user nor another user sees them. A
+// request without a token, such as a subscription, sees the user's latest lists.
 func TestSessionsHaveTheirOwnLists(t *testing.T) {
 	l := newListing(t, &Host{})
 	of := func(name, session string) context.Context {
@@ -152,7 +152,7 @@ func TestSessionsHaveTheirOwnLists(t *testing.T) {
 		return WithCaller(t.Context(), &Caller{Auth: who})
 	}
 	for i, c := range []struct {
-		tool string // that the server lists now
+		tool string // the tool that the server lists now
 		ctx  context.Context
 		want string
 	}{
@@ -169,7 +169,8 @@ func TestSessionsHaveTheirOwnLists(t *testing.T) {
 	must.CheckEqual(t, l.requests.Load(), 4)
 }
 
-// Lists that change while they are received, or are to be reviewed again, are requested again at their next use.
+// Lists that change while they are received, or that must be reviewed again, are requested again when they are
+// next used.
 func TestListsThatAreOutdatedWhileTheyAreReceivedAreNotKept(t *testing.T) {
 	l := newListing(t, &Host{Review: func(Definition) error { return nil }})
 	for i, during := range []func(){
@@ -252,7 +253,8 @@ func TestListsOfCallersAreBounded(t *testing.T) {
 	must.CheckEqual(t, l.requests.Load(), requests+1)
 }
 
-// A caller whose request ends does not end that of another one for the same lists, which are requested once.
+// If a caller gives up on a request for lists, another caller who waits for the same lists still receives
+// them. They are requested once.
 func TestRequestForListsThatEndsLeavesTheNextOne(t *testing.T) {
 	l := newListing(t, &Host{})
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -285,7 +287,7 @@ func TestRequestForListsThatEndsLeavesTheNextOne(t *testing.T) {
 	must.CheckEqual(t, l.requests.Load(), 1)
 }
 
-// Search, Describe and ToolsVersion are about the tools of the caller, as far as they are known.
+// Search, Describe and ToolsVersion use the tools of the caller, as far as they are known.
 func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 	l := newListing(t, &Host{})
 	ada, bob := asUser(t, "ada"), asUser(t, "bob")
@@ -310,7 +312,7 @@ func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 	}
 }
 
-// WatchCaller reports changes for its caller, also if the caller has to log in first, and a caller beyond the limit
+// WatchCaller reports changes for its caller, even if the caller has to log in first. A caller beyond the limit
 // waits.
 func TestListsOfCallersAreWatched(t *testing.T) {
 	l := newListing(t, &Host{})
@@ -329,7 +331,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	l.login.Store(true)
 	must.Get(l.host.Client("up").Status(asUser(t, "ada"), 0))(t)
 	s.pool.mu.Lock()
-	s.pool.max = 2 // one for watches
+	s.pool.max = 2 // one connection for watches
 	s.pool.mu.Unlock()
 	await := func(changed chan struct{}) {
 		t.Helper()
@@ -358,8 +360,8 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 	must.CheckIs(t, l.host.Client("absent").WatchLists(asUser(t, "ada"), nil), ErrUnknown)
 }
 
-// Subscriptions keep the connections of their users in use. Half of the connections remain for requests, also of other
-// users.
+// Subscriptions keep the connections of their users in use. Half of the connections remain for requests, including
+// those of other users.
 func TestSubscriptionsLeaveConnectionsForRequests(t *testing.T) {
 	l := newListing(t, &Host{})
 	server.AddStatic(l.server, mcp.Resource{URI: "note://a", Name: "a"}, "text")
@@ -403,14 +405,14 @@ func TestSubscriptionsLeaveConnectionsForRequests(t *testing.T) {
 			of = append(of, name)
 		}
 	}
-	must.CheckEqual(t, len(of), 2, of) // those who have a subscription already
+	must.CheckEqual(t, len(of), 2, of) // the users who already have a subscription
 	cancel()
 	must.Check(t, must.Receive(t, ended, "a subscription"))
 	must.Check(t, must.Receive(t, ended, "a subscription"))
 	must.Check(t, l.host.Client("up").MaySubscribe(asUser(t, "eve"), "note://a"))
 }
 
-// A watch that cannot request the changed lists tries again, although the server reports no other change.
+// A watch that cannot request the changed lists tries again, even if the server reports no further change.
 func TestWatchOfACallerReportsAChangeWhoseListsCouldNotBeRequested(t *testing.T) {
 	l := newListing(t, &Host{})
 	ctx := asUser(t, "ada")

@@ -15,17 +15,19 @@ import (
 // catalog is the tools of one server at one time, with an index of them. It is immutable.
 type catalog struct {
 	listed []Tool
-	tools  []Tool // those of listed that a model may see
+	tools  []Tool // the tools of listed that a model may see
 	index  *index
-	digest [sha256.Size]byte // of the names and definitions, in their order
+	digest [sha256.Size]byte // digest of the names and definitions, in order
 }
 
-// catalogs are the catalogs of a Host's servers, in order. A document is a tool; its number counts the tools of all.
+// catalogs are the catalogs of a Host's servers, in order. Each tool is a document; documents are numbered across
+// all catalogs.
 type catalogs []*catalog
 
-// catalogs returns the catalogs for the caller of ctx. It makes a new one when the list of a server has changed.
+// catalogs returns the catalogs for the caller of ctx. It makes a new catalog for a server whose list has
+// changed.
 func (h *Host) catalogs(ctx context.Context) (all catalogs) {
-	h.cataloging.Lock() // so that one of several searches makes a catalog, and the others use it
+	h.cataloging.Lock() // so that concurrent searches make each catalog once
 	defer h.cataloging.Unlock()
 	for _, l := range h.toolLists(ctx) {
 		all = append(all, l.current())
@@ -37,7 +39,7 @@ func (h *Host) catalogs(ctx context.Context) (all catalogs) {
 type toolList struct {
 	tools  []Tool
 	last   **catalog // guarded by Host.cataloging
-	byName bool      // lists with the same names are the same
+	byName bool      // lists with the same names count as the same
 }
 
 // toolLists returns the lists of the servers for the caller of ctx at one moment, as far as they are known.
@@ -65,7 +67,7 @@ func (l *toolList) current() *catalog {
 	return *l.last
 }
 
-// isOf reports whether a catalog has the tools of l. A list of a server is never modified, only replaced.
+// isOf reports whether a catalog was made from l. A list of a server is never modified, only replaced.
 func (l *toolList) isOf(c *catalog) bool {
 	switch {
 	case len(l.tools) != len(c.listed):
@@ -128,7 +130,8 @@ func documentOf(t *Tool) []field {
 	return fields
 }
 
-// objectIn returns a member of an object if both are JSON objects, and otherwise an empty object.
+// objectIn returns the value of a key if both the object and the value are JSON objects, and otherwise an
+// empty object.
 func objectIn(object json.RawMessage, name string) json.RawMessage {
 	if len(object) > 0 && object[0] == '{' {
 		if value, ok := jsonrpc.Get(object, name); ok && value[0] == '{' {
@@ -138,28 +141,28 @@ func objectIn(object json.RawMessage, name string) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// nameTable contains the merged names of all servers. It withholds names that several servers claim,
-// so that no name means the tool of one server now and of another one later. Names that begin with the name of another
-// server are withheld before; see reservedFor.
+// nameTable contains the merged names of all servers. It withholds names that several servers claim, so that a name
+// never means the tool of one server now and of another server later. Names that begin with the name of another server
+// have been withheld before; see reservedFor.
 //
-// Its mutex is locked before the mutex of a supervisor. It is claimants while lists change, and never during I/O.
+// Lock its mutex before the mutex of a supervisor, only while lists change, and never during I/O.
 type nameTable struct {
 	mu      sync.RWMutex
 	tools   claims
 	prompts claims
 }
 
-// claims are the claims to merged names.
+// claims maps merged names to the servers that claim them.
 type claims map[string][]claim
 
-// claim says that a server has a tool or prompt with a merged name.
+// claim records that a server offers a tool or prompt under a merged name.
 type claim struct {
 	supervisor *supervisor
 	listed     string // the name that the server uses
 }
 
-// replace replaces the claims of a server, and adds the servers whose names may be withheld now
-// or no longer to affected.
+// replace replaces the claims of a server, and adds to affected the servers whose names may
+// become withheld or free.
 func (c claims) replace(s *supervisor, before, now map[string]string, affected map[*supervisor]bool) {
 	changed := func(name string, claimants []claim) {
 		if len(claimants) == 0 {
@@ -200,7 +203,7 @@ func (c claims) conflict(kind, name string) error {
 }
 
 // tool returns the server that has a tool with a merged name, and the name that the server uses.
-// The error is nil if there is none.
+// If there is none, s and err are nil.
 func (c *nameTable) tool(name string) (s *supervisor, listed string, err error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -249,8 +252,8 @@ func (h *Host) Tools() (all []Tool) {
 	return all
 }
 
-// forModel returns the tools that a model may see. A host must not offer the others to it (MCP Apps 2026-01-26,
-// Visibility).
+// forModel returns the tools that a model may see. A host must not offer a model the others (MCP Apps
+// 2026-01-26, Visibility).
 func forModel(tools []Tool) []Tool {
 	if !slices.ContainsFunc(tools, isForPages) {
 		return tools
@@ -261,7 +264,7 @@ func forModel(tools []Tool) []Tool {
 // isForPages reports whether only pages may call a tool.
 func isForPages(t Tool) bool { return !t.Definition.VisibleTo("model") }
 
-// isForPages reports whether only pages may call a tool, by the server's name for it.
+// isForPages reports whether only pages may call a tool, given the server's name for it.
 func (s *supervisor) isForPages(ctx context.Context, tool string) bool {
 	tools := s.offeredTo(ctx).tools
 	for i := range tools {

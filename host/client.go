@@ -151,7 +151,7 @@ func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error
 		case h.ctx.Err() != nil:
 			return errClosed
 		}
-		var changed <-chan struct{} // of the policy
+		var changed <-chan struct{} // receives when the policy changes
 		if ctx.Value(followKey{}) == nil {
 			changed = h.policies.wait()
 			if err := c.MaySubscribe(ctx, uri); err != nil {
@@ -175,7 +175,7 @@ func (c Client) Subscribe(ctx context.Context, uri string, updated func()) error
 		select {
 		case <-ctx.Done():
 		case <-changed: // ask the policy again
-		case <-s.serving.Done(): // go on with the server that replaces it, if there is one
+		case <-s.serving.Done(): // continue with the server that replaces it, if any
 		}
 		subs.remove(uri, sub)
 		release()

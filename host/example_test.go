@@ -123,7 +123,7 @@ func ExampleRules() {
 		}},
 		Approve: func(_ context.Context, a *host.Approval) (bool, error) {
 			fmt.Println("Allow", a.Request.Name, string(a.Request.Arguments))
-			return false, nil // the user declines
+			return false, nil // as if the user declined
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	}

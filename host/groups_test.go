@@ -18,20 +18,20 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// member returns a request to call a tool, of a caller with claims.
+// member returns a request to call a tool from a caller with claims.
 func member(t testing.TB, claims string) *host.Request {
 	who := must.Get(principal.New("https://as.example", "ada", ""))(t)
 	return &host.Request{Method: mcp.MethodCallTool, Server: "files", Kind: "tool", Name: "read",
 		Caller: &auth.Info{Principal: who, Claims: json.RawMessage(claims)}}
 }
 
-// Rule O18: a rule with groups matches the groups that the claims of the caller name, and the decision says which. A rule about
-// groups that are not known decides nothing: the request is denied, whatever the action of the rule is.
+// Rule O18: a rule with groups matches the groups that the claims of the caller name, and the decision says which. If
+// the groups are not known, a rule with groups decides nothing: the request is denied, whatever the action of the rule.
 func TestRulesMatchTheGroupsOfTheCaller(t *testing.T) {
 	for _, tc := range []struct {
 		from, patterns []string
 		claims         string
-		group, claim   string // none: the rule does not match
+		group, claim   string // both empty: the rule does not match
 		err            string
 	}{
 		{nil, []string{"finance-*"}, `{"groups":["staff","finance-eu"]}`, "finance-eu", "groups", ""},
@@ -63,7 +63,7 @@ func TestRulesMatchTheGroupsOfTheCaller(t *testing.T) {
 			rules := host.Rules{GroupsFrom: tc.from, Default: host.Allow, Rules: []host.Rule{
 				{Groups: tc.patterns, Action: action, Claims: []string{"used"}}}}
 			r := member(t, tc.claims)
-			if tc.claims == "" { // in another process, for example
+			if tc.claims == "" { // for example, in another process
 				r.Caller.Claims = nil
 			}
 			want := host.Decision{Action: host.Allow, Reason: "no rule of the policy matches"}
@@ -88,7 +88,8 @@ func TestRulesMatchTheGroupsOfTheCaller(t *testing.T) {
 	must.CheckEqual(t, d.Action, host.Allow, "a caller without authentication", d)
 }
 
-// The audit log names the claims that decided, and the group that matched, and has no other value of a claim.
+// The audit log names the claims that decided and the group that matched, and contains no other value of a
+// claim.
 func TestAuditRecordNamesTheClaimsThatDecided(t *testing.T) {
 	up, written := newCounted(), new(bytes.Buffer)
 	isStaff := func(_ context.Context, r *host.Request) (bool, error) {

@@ -50,8 +50,8 @@ func argumentsOf(arguments any) (json.RawMessage, error) {
 }
 
 // guard sends a request if the review, the hooks, the policy and the approver let it pass, and records it.
-// Send sends the request with its arguments, which a hook may have changed. The arguments are nil for a
-// request that has none.
+// send sends the request with its arguments, which a hook may have changed. arguments is nil for a request
+// without arguments.
 func guard[Result any](ctx context.Context, h *Host, s *supervisor, request Request, arguments any,
 	send func(arguments any) (*Result, error)) (*Result, error) {
 	if !h.guards() {
@@ -98,7 +98,7 @@ func replaced[Result any](ctx context.Context, h *Host, r *Request, result *Resu
 			return nil, err
 		}
 	}
-	// hooks may keep it, and the memory of a forwarded result is used again
+	// hooks may keep the bytes, but the memory of a forwarded result is reused
 	raw, err := h.afterResponse(ctx, r, bytes.Clone(source))
 	if err != nil || bytes.Equal(raw, source) {
 		return result, err
@@ -120,7 +120,7 @@ func replaced[Result any](ctx context.Context, h *Host, r *Request, result *Resu
 	return result, nil
 }
 
-// sourceOf returns the JSON of a result; nil for a completion.
+// sourceOf returns the JSON of a result, or nil for a completion.
 func sourceOf(result any) json.RawMessage {
 	switch r := result.(type) {
 	case *json.RawMessage:
@@ -151,7 +151,7 @@ func (h *Host) sourced(options []client.CallOption) []client.CallOption {
 	return append([]client.CallOption{client.WithSource()}, options...)
 }
 
-// silent reports whether users are not asked about a request.
+// silent reports whether users are never asked about a request.
 func (r *Request) silent() bool {
 	return r.Method == mcp.MethodComplete || r.Method == mcp.MethodSubscribe
 }
@@ -187,7 +187,7 @@ func (r *Request) setCompletion(params *mcp.CompleteParams, arguments json.RawMe
 	return nil
 }
 
-// passage is the way of one request through the checks.
+// passage carries one request through the checks.
 type passage struct {
 	host     *Host
 	request  *Request
@@ -196,7 +196,7 @@ type passage struct {
 	decision Decision
 	decided  bool
 	approval string
-	headers  []string // of the caller, which the server receives
+	headers  []string // names of the caller's headers that the server receives
 }
 
 func (h *Host) newPassage(ctx context.Context, r *Request) *passage {
@@ -213,8 +213,8 @@ func (p *passage) admit(ctx context.Context, s *supervisor) error {
 	return p.conclude(ctx, p.check(ctx, s))
 }
 
-// conclude records the decision about a request: err is nil if the request may be sent. It returns err, or the error of
-// a request that cannot be recorded.
+// conclude records the decision about a request: err is nil if the request may be sent. It returns err, or an error if
+// the decision cannot be recorded.
 func (p *passage) conclude(ctx context.Context, err error) error {
 	h := p.host
 	if err == nil {
@@ -249,7 +249,7 @@ func (p *passage) rejected(err error) slog.Record {
 func (p *passage) check(ctx context.Context, s *supervisor) error {
 	h, r := p.host, p.request
 	if r.Method != mcp.MethodSubscribe { // a subscription does not start a server
-		if _, err := s.await(ctx); err != nil { // its definitions are known then
+		if _, err := s.await(ctx); err != nil { // then its definitions are known
 			return err
 		}
 	}
@@ -345,7 +345,7 @@ func (h *Host) resolve(ctx context.Context, name string) (server, tool string, e
 			return "", "", err
 		case s != nil:
 			return s.name, tool, nil
-		case servers != h.roster.Load(): // SetServers has replaced servers that may have the name
+		case servers != h.roster.Load(): // SetServers has replaced servers that may use the name
 			continue
 		case down != nil:
 			return "", "", down
@@ -362,8 +362,8 @@ func (h *Host) resolve(ctx context.Context, name string) (server, tool string, e
 	}
 }
 
-// awaitName returns the servers that may have a tool with a merged name. It waits for those whose lists
-// are not known until one has the name, and returns the first error.
+// awaitName returns the servers that may have a tool with a merged name. It waits for the servers whose
+// lists are not known yet, until one of them has the name, and returns the first error.
 func (h *Host) awaitName(ctx context.Context, name string) (possible []*supervisor, err error) {
 	for _, s := range h.all() {
 		if !s.mayHave(name) {

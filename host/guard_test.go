@@ -58,7 +58,7 @@ func newCounted() *counted {
 // log is an audit log in memory.
 type log struct {
 	mu      sync.Mutex
-	records []string // each event with the name that it is about, the approval, the outcome and the error
+	records []string // each contains the event, the name that it is about, the approval, the outcome and the error
 }
 
 func (l *log) write(_ context.Context, r map[string]any) error {
@@ -391,7 +391,8 @@ func TestHooksChangeAndReject(t *testing.T) {
 	audit.want(t, "allowed lib://a", "done lib://a, error, a hook rejects the result")
 }
 
-// A hook must not modify the result, but if it does so to hide a part, the caller does not receive this part.
+// A hook must not modify the result. If one does so anyway to hide a part, the caller does not receive that
+// part.
 func TestHookThatModifiesTheResultChangesIt(t *testing.T) {
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{configOf(t, newCounted().Server, "up")},

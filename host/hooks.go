@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// beforeRequest calls OnRequest with a request.
+// beforeRequest calls OnRequest, if it is set, with a request.
 func (h *Host) beforeRequest(ctx context.Context, r *Request) error {
 	if h.OnRequest == nil {
 		return nil
@@ -27,7 +27,7 @@ func (h *Host) beforeRequest(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// afterResponse calls OnResult with a result, and returns the result for the caller.
+// afterResponse passes a result to OnResult and returns the result for the caller.
 func (h *Host) afterResponse(ctx context.Context, r *Request, result json.RawMessage) (json.RawMessage, error) {
 	err := h.contain("OnResult", func() (err error) {
 		result, err = h.OnResult(ctx, r, result)

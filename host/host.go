@@ -107,7 +107,7 @@ type Host struct {
 	AuditValues bool
 
 	versions atomic.Uint64 // the last version of a ServerStatus
-	requests atomic.Uint64 // the number of the last request, for the audit log
+	requests atomic.Uint64 // number of the last request, for the audit log
 
 	// Store keeps large results of tools (see [ServerConfig.MaxResult]), encrypted if there are Keys, which work as
 	// server.Server.Keys. Nil means memory. Programs with the same Store share the results.
@@ -116,16 +116,16 @@ type Host struct {
 
 	once     sync.Once
 	setting  sync.Mutex             // orders calls of SetServers; locked before mu
-	mu       sync.Mutex             // excludes changes of roster and Close
+	mu       sync.Mutex             // held by Close and while roster changes
 	roster   atomic.Pointer[roster] // nil before Start
 	results  *results               // set by Start
-	policies broadcast              // that the policy has changed
-	changed  broadcast              // that the status of a server, or the servers, have changed
+	policies broadcast              // notifies of changes of the policy
+	changed  broadcast              // notifies of changes of the servers and their statuses
 	names    nameTable
 
-	cataloging sync.Mutex // orders the making of catalogs
+	cataloging sync.Mutex // held while catalogs are made
 
-	ctx     context.Context // ends with Close
+	ctx     context.Context // cancelled by Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }

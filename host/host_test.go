@@ -55,7 +55,7 @@ func await(t *testing.T, h *host.Host, name string, condition func(host.ServerSt
 func isReady(s host.ServerStatus) bool { return s.State == host.Ready }
 func isDown(s host.ServerStatus) bool  { return s.State == host.Down }
 
-// who calls the tool who of a server.
+// who calls the tool "who" of a server.
 func who(t *testing.T, h *host.Host, name string) (identity, error) {
 	t.Helper()
 	var id identity
@@ -175,7 +175,7 @@ func TestDeadChildIsReportedAndRestarted(t *testing.T) {
 		t.Fatalf("the call that ends the server: %v", err)
 	}
 	must.Check(t, must.Err(who(t, h, "other")), "the other server")
-	after, err := who(t, h, "mortal") // waits for the next process
+	after, err := who(t, h, "mortal") // the call waits for the next process
 	must.Do(t, err)
 	must.CheckThat(t, after.Pid != before.Pid, "process %d still answers", after.Pid)
 }
@@ -328,7 +328,7 @@ func TestMethodsMustBeConfigured(t *testing.T) {
 	must.CheckIs(t, must.Err(h.Client("other").CallExtension(t.Context(), "a/b", nil)), host.ErrUnknown)
 }
 
-// The servers that receive the roots of the program are notified of changes, and no others.
+// Only the servers that receive the roots of the program are notified when they change.
 func TestServersAreNotifiedOfChangedRoots(t *testing.T) {
 	notified := make(chan string, 10)
 	newServer := func(name string) host.ServerConfig {

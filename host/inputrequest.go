@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// The functions of this file let the requests of a server pass if its limits, the policy and the approver do, record
-// them, and answer them.
+// The functions of this file check the requests of a server against its limits, the policy and the approver, and
+// record and answer them.
 
 // codeRejected is the code of the error for a sampling request that the user rejects (2025-11-25, client/sampling,
 // Error Handling).
@@ -75,14 +75,15 @@ func (s *supervisor) listRoots(ctx context.Context,
 func (s *supervisor) inputRequest(method string, kind Kind, params any) *Request {
 	r := &Request{Method: method, Server: s.name, Kind: kind, Arguments: json.RawMessage("{}")}
 	if params != nil {
-		// Params were decoded, so they encode. The policy and the approver see no arguments otherwise.
+		// The params were decoded, so they can be encoded. If not, the policy and the approver see no
+		// arguments.
 		r.Arguments, _ = schema.Marshal(params)
 	}
 	return r
 }
 
-// pass answers a request of the server if it is let through. Answer also returns the outcome, which is ok if it is
-// empty. The error is for the server.
+// pass answers a request of the server if the checks admit it. answer also returns the outcome; empty means ok.
+// The error is for the server.
 func pass[Result any](ctx context.Context, s *supervisor, r *Request,
 	answer func() (result *Result, outcome string, err error)) (*Result, error) {
 	p := s.host.newPassage(ctx, r)
@@ -101,7 +102,8 @@ func pass[Result any](ctx context.Context, s *supervisor, r *Request,
 }
 
 // admitInput returns nil if a request of the server may be answered, and records the decision. The server does not
-// receive the reason of the policy. The caller does if the server is one of 2026-07-28, whose call fails.
+// learn the reason that the policy gives. The caller does if the server speaks 2026-07-28, because the call then
+// fails.
 func (p *passage) admitInput(ctx context.Context, s *supervisor) error {
 	err := s.inputs.allow(ctx, p.request)
 	if err == nil {
@@ -168,7 +170,7 @@ func (s *supervisor) admitURLs(ctx context.Context, r *Request, err error) error
 // inputLimitError reports that a server has sent too many requests.
 type inputLimitError struct {
 	reason string
-	wire   *jsonrpc.Error // for the server
+	wire   *jsonrpc.Error // error for the server
 }
 
 func (e *inputLimitError) Error() string { return e.reason }
@@ -196,7 +198,7 @@ const (
 type inputLimiter struct {
 	perCall int
 	rate    call.Handler
-	log     loglimit.Limiter // of requests that are denied
+	log     loglimit.Limiter // limits log lines about denied requests
 }
 
 func (l *inputLimiter) init(limits InputLimits) {

@@ -18,7 +18,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// requesting returns a server whose tools send requests. They return the error that they receive as text.
+// requesting returns a server whose tools send requests. The tools return the error that they receive as
+// text.
 func requesting() *server.Server {
 	s := &server.Server{Name: "requesting"}
 	add := func(name string, request func(ctx context.Context) error) {
@@ -100,7 +101,7 @@ func wantText(t *testing.T, h *host.Host, tool, want string) {
 	must.CheckThat(t, strings.HasPrefix(got, want), "%s has the result %q, want %q", tool, got, want)
 }
 
-// Policy denies the requests of a server, which learns no more than that.
+// If Policy denies a request of a server, the server learns nothing but that.
 func TestDeniedRequestOfAServerIsNotAnswered(t *testing.T) {
 	audit, a := &log{}, new(answers)
 	h := a.host(t, configOf(t, requesting(), "up"))
@@ -166,13 +167,13 @@ func TestPolicySeesTheRequestsOfAServer(t *testing.T) {
 	}
 }
 
-// The audit log has the decision and the outcome of the requests of a server, and no values.
+// The audit log records the decision and the outcome of a server's requests, but no values.
 func TestRequestsOfAServerAreRecorded(t *testing.T) {
 	audit, a := &log{}, new(answers)
 	var raw []string
 	h := a.host(t, configOf(t, requesting(), "up"))
 	h.Policy = always(host.Allow)
-	h.AuditValues = true // not those of a server
+	h.AuditValues = true // not the values of a server
 	h.Audit = gatewaytest.Audit(func(ctx context.Context, r map[string]any) error {
 		text, err := json.Marshal(r)
 		raw = append(raw, string(text))
@@ -214,7 +215,7 @@ func TestRequestOfAServerThatCannotBeRecordedIsNotAnswered(t *testing.T) {
 	must.CheckEqual(t, a.other, 0)
 }
 
-// Each sampling request needs an approval of its own, also one that is equal to another of the same call.
+// Each sampling request needs its own approval, even if it equals another request of the same call.
 func TestSamplingIsApproved(t *testing.T) {
 	audit, a := &log{}, &answers{form: mcp.ElicitAccept}
 	digests := make(map[string]bool)
@@ -241,7 +242,7 @@ func TestSamplingIsApproved(t *testing.T) {
 	audit.want(t, "allowed sample", "denied , declined, error, it was not approved", "done sample, ok")
 	h.Approve = nil
 	wantText(t, h, "roots", "user rejected the request roots/list (code -1)")
-	wantText(t, h, "form", "") // the form is a question to the user
+	wantText(t, h, "form", "") // the form itself asks the user
 	must.CheckThat(t, a.tokens == nil && a.other == 2, "answers after the denial: %+v", a)
 }
 
@@ -251,7 +252,7 @@ func TestUnansweredApprovalOfSamplingDenies(t *testing.T) {
 		h := a.host(t, configOf(t, requesting(), "up"))
 		h.Audit, h.Policy = audit.handler(), host.Rules{Default: host.Ask,
 			Rules: []host.Rule{{Tool: "*", Action: host.Allow}}}
-		h.ApprovalTimeout = time.Minute // less than the server waits
+		h.ApprovalTimeout = time.Minute // shorter than the server waits
 		h.Approve = func(ctx context.Context, _ *host.Approval) (bool, error) {
 			<-ctx.Done()
 			return false, context.Cause(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// lists are the lists of a server as it sends them.
+// lists contains the lists of a server as the server sends them.
 type lists struct {
 	tools      []mcp.Tool
 	prompts    []mcp.Prompt
@@ -25,7 +25,7 @@ type lists struct {
 	incomplete map[client.ChangeKind]error // why a list is incomplete
 }
 
-// replaced returns lists in which the given kinds are replaced.
+// replaced returns l with the lists of the given kinds taken from by.
 func (l lists) replaced(kinds client.ChangeKind, by *lists) lists {
 	incomplete := make(map[client.ChangeKind]error)
 	maps.Copy(incomplete, by.incomplete)
@@ -47,7 +47,7 @@ func (l lists) replaced(kinds client.ChangeKind, by *lists) lists {
 	return l
 }
 
-// allKinds are the kinds of lists that a server can have.
+// allKinds contains every kind of list that a server can have.
 const allKinds = client.ToolsChanged | client.PromptsChanged | client.ResourcesChanged
 
 // list requests the lists of the given kinds for which the server declares a
@@ -76,7 +76,7 @@ func list(ctx context.Context, c *client.Client, kinds client.ChangeKind,
 	return l, err
 }
 
-// outdatedError is the reason why a list is incomplete that could not be updated.
+// outdatedError says that a list is incomplete because it could not be updated.
 type outdatedError struct{ err error }
 
 func (e *outdatedError) Error() string {
@@ -98,8 +98,8 @@ func (l *lists) outdated() (kinds client.ChangeKind) {
 // collect returns the elements of a list. It returns none if the server does not
 // implement the method: a server that declares resources may have no templates, or only
 // templates. If a response is invalid or the list has no end, collect returns the
-// elements before that and records the error in l.incomplete: a repetition would find
-// the same.
+// elements before that and records the error in l.incomplete; another request would
+// find the same.
 func collect[E any](l *lists, kind client.ChangeKind, elements iter.Seq2[*E, error]) (all []E, err error) {
 	for e, err := range elements {
 		var reported *jsonrpc.Error
@@ -139,12 +139,12 @@ type Selection struct {
 	Annotations mcp.ToolAnnotations
 }
 
-// names reports whether a name is selected.
+// names reports whether the selection includes a name.
 func (s *Selection) names(name string) bool {
 	return (s.Only == nil || glob.Any(s.Only, name)) && !glob.Any(s.Hide, name)
 }
 
-// byAnnotation reports whether the definition of a tool decides, not only its name.
+// byAnnotation reports whether the annotations of a tool decide, and not only its name.
 func (s *Selection) byAnnotation() bool { return s.Annotations != (mcp.ToolAnnotations{}) }
 
 // tool reports whether a tool is selected.
@@ -187,8 +187,8 @@ func (s *Selection) check(annotated bool) error {
 	return nil
 }
 
-// unknownNames returns an error that has the names of a selection that a server does not list: a misspelt name in Hide
-// hides nothing. Patterns need not match, and a list is empty until the server has connected.
+// unknownNames returns an error with the names of a selection that a server does not list: a misspelt name in Hide
+// hides nothing. Patterns need not match anything, and a list is empty until the server has connected.
 func unknownNames[Entry any](s *Selection, kind string, listed []Entry, nameOf func(*Entry) string) error {
 	if len(listed) == 0 {
 		return nil

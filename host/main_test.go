@@ -39,8 +39,8 @@ type identity struct {
 	Pid  int    `json:"pid"`
 }
 
-// newServer returns a server with the tool who, which returns its identity, and the
-// tool die, which ends its process.
+// newServer returns a server with the tools "who", which returns its identity, and
+// "die", which ends its process.
 func newServer(name string) *server.Server {
 	s := &server.Server{Name: name, Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "who"}, func(context.Context, none) (identity, error) {

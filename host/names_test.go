@@ -19,7 +19,7 @@ func namer(server string, maxName int) *naming {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// toolNames returns the merged names of a list of tools.
+// toolNames merges the names of a list of tools.
 func toolNames(n *naming, listed ...string) (names []string, tools []Tool, withheld error) {
 	var definitions []mcp.Tool
 	for _, name := range listed {
@@ -79,7 +79,7 @@ func TestToolsWithTheSameMergedNameAreWithheld(t *testing.T) {
 	}
 }
 
-// A status has some of the reasons, and not as many as a server likes.
+// A status contains a limited number of reasons, however many tools a server lists.
 func TestReasonsForWithheldToolsAreBounded(t *testing.T) {
 	n := newNaming(&ServerConfig{Name: "a"}, 128, []string{"files__"})
 	n.prefix = ""
@@ -136,8 +136,8 @@ func TestMaxNameIsChecked(t *testing.T) {
 	}
 }
 
-// FuzzMergedNames checks that merged names are valid and unique, depend on other entries only if they would be the
-// same, and that a name is missing only if it is withheld.
+// FuzzMergedNames checks that merged names are valid and unique, depend on other entries only where names would
+// collide, and that a name is missing only if it is withheld.
 func FuzzMergedNames(f *testing.F) {
 	f.Add("x y\nx/y\nx_y\nx y", "a", 128)
 	f.Add("x\nx_2\nx 2", "files", 64)

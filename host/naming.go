@@ -21,15 +21,15 @@ const (
 	maxMergedName = 128
 	minMergedName = 32
 
-	// digestLength is the length of the end of a name that was too long.
+	// digestLength is the length of the digest that replaces the end of a name that is too long.
 	digestLength = 9
 )
 
-// naming is how a server's tools and prompts are selected and named. It is immutable.
+// naming decides how a server's tools and prompts are selected and named. It is immutable.
 type naming struct {
 	config         *ServerConfig
-	prefix         string   // with the separator; may be empty
-	reserved       []string // beginnings of merged names, in lower case, that other servers have; see reservedFor
+	prefix         string   // includes the separator; may be empty
+	reserved       []string // lower-case beginnings of merged names that belong to other servers; see reservedFor
 	tools, prompts Selection
 	maxName        int
 }
@@ -39,9 +39,9 @@ func newNaming(config *ServerConfig, maxName int, reserved []string) *naming {
 		prompts: config.Prompts, maxName: maxName}
 }
 
-// reservedFor returns the beginnings of names that a server must not have: the names and prefixes of the others,
-// whether these have started or not. Only a server without a prefix can have such names, because a prefix has no
-// separator.
+// reservedFor returns the beginnings that a server's merged names must not have: the names and prefixes of the
+// other servers, started or not. Only a server without a prefix can list such names, because a prefix contains
+// no separator.
 func reservedFor(config *ServerConfig, servers []ServerConfig) (reserved []string) {
 	if config.NamePrefix() != "" {
 		return nil
@@ -79,8 +79,8 @@ func (config *ServerConfig) NamePrefix() string {
 }
 
 // nameTools returns the tools of a list that are selected, with their merged names. The names of
-// tools that are withheld are empty: they would be the same, which the error reports. If the server
-// lists a name twice, the first definition is used.
+// withheld tools are empty; the error reports the collisions. If the server lists a name twice, the
+// first definition is used.
 func (n *naming) nameTools(server string, logger *slog.Logger,
 	listed []mcp.Tool) (tools []Tool, withheld error) {
 	names := n.mergeNames("tool", logger, n.toolName, n.distinctToolName, len(listed),
@@ -93,7 +93,7 @@ func (n *naming) nameTools(server string, logger *slog.Logger,
 	return tools, names.withheld
 }
 
-// namePrompts is nameTools for prompts.
+// namePrompts does for prompts what nameTools does for tools.
 func (n *naming) namePrompts(server string, logger *slog.Logger,
 	listed []mcp.Prompt) (prompts []Prompt, withheld error) {
 	names := n.mergeNames("prompt", logger, n.promptName, n.promptName, len(listed),
@@ -106,14 +106,14 @@ func (n *naming) namePrompts(server string, logger *slog.Logger,
 	return prompts, names.withheld
 }
 
-// named are the merged names of a list. A name is empty if its entry is not selected or withheld.
+// named contains the merged names of a list. A name is empty if its entry is withheld or not selected.
 type named struct {
 	merged   []string
 	withheld error
 }
 
-// mergeNames returns the merged names of the selected of count entries of a list. Merge returns that of one name, and
-// distinguish another one for a name that is merged with others, or the same.
+// mergeNames returns the merged names of the selected entries of a list of count entries. merge returns the merged
+// name for a name. If several names collide, distinguish returns another one, or the same.
 func (n *naming) mergeNames(kind string, logger *slog.Logger, merge, distinguish func(name string) string, count int,
 	listed func(i int) (name string, selected bool)) named {
 	seen := make(map[string]bool, count)
@@ -164,7 +164,7 @@ func (n *naming) mergeNames(kind string, logger *slog.Logger, merge, distinguish
 	return named{merged, joined(kind+"s are withheld, too", errs)}
 }
 
-// toolName returns the name of a tool in the merged list, unless other tools have it.
+// toolName returns the name of a tool in the merged list, unless it collides with other tools.
 func (n *naming) toolName(name string) string {
 	full := n.prefix + n.tools.renamed(name)
 	if valid := validName(full); len(valid) <= n.maxName {
@@ -173,7 +173,7 @@ func (n *naming) toolName(name string) string {
 	return n.digested(full)
 }
 
-// distinctToolName returns the name of a tool in the merged list for one whose toolName others have.
+// distinctToolName returns the name in the merged list of a tool whose toolName collides with others.
 func (n *naming) distinctToolName(name string) string {
 	full := n.prefix + n.tools.renamed(name)
 	if validName(full) == full {
@@ -188,7 +188,8 @@ func (n *naming) digested(full string) string {
 	return valid[:min(len(valid), n.maxName-digestLength)] + "_" + hex.EncodeToString(digest[:(digestLength-1)/2])
 }
 
-// promptName is toolName for prompts, whose names may have any length and any characters.
+// promptName returns the name of a prompt in the merged list. It may have any length and contain any
+// characters.
 func (n *naming) promptName(name string) string { return n.prefix + n.prompts.renamed(name) }
 
 // validName replaces the characters that a tool name must not have.

@@ -13,26 +13,26 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// offered is what a server offers: what its lists have after the selection and the review, under merged
-// names. Names that other servers claim too are not removed. It is immutable.
+// offered is what a server offers: the entries of its lists that remain after the selection and the
+// review, under merged names. It still contains names that other servers claim, too. It is immutable.
 type offered struct {
-	naming       *naming // of the names; nil if the server has not been ready
+	naming       *naming // naming of the merged names; nil if the server has not been ready
 	tools        []Tool
 	prompts      []Prompt
 	resources    []mcp.Resource
 	templates    []mcp.ResourceTemplate
 	about        about
-	selected     map[string]bool   // the tools that are selected, if annotations decide; by the server's names
-	toolClaims   map[string]string // from the merged name to the name that the server uses
+	selected     map[string]bool   // selected tools by the server's names, if annotations decide
+	toolClaims   map[string]string // merged name to the name that the server uses
 	promptClaims map[string]string
 
-	same     map[client.ChangeKind]error // names that are the same within the server
+	same     map[client.ChangeKind]error // names that collide within the server
 	withheld withheld                    // the definitions that Host.Review does not accept
 }
 
-// publish changes the lists of a server. Update changes them and returns the kinds of lists that need another
-// selection, review or names. Change, which is called with s.mu locked, may change the status; if it returns false,
-// nothing changes. Review is called without a lock; if the lists change meanwhile, publish begins again with update.
+// publish changes the lists of a server. update changes them and returns the kinds of lists that must be selected,
+// reviewed or named again. change is called with s.mu locked and may change the status; if it returns false, nothing
+// changes. Review is called without a lock; if the lists change in the meantime, publish starts over with update.
 func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.ChangeKind,
 	change func(*ServerStatus) bool) {
 	for {
@@ -48,30 +48,30 @@ func (s *supervisor) publish(update func(*lists, *client.ServerDetails) client.C
 	}
 }
 
-// publication is a change of what a server has and offers, before it takes effect.
+// publication is a change of what a server lists and offers, before it takes effect.
 type publication struct {
-	generation  uint64 // of the state that it is based on
+	generation  uint64 // generation of the state that it is based on
 	lists       lists
 	details     client.ServerDetails
 	before, now offered
 }
 
-// prepare returns what publish changes.
+// prepare returns the change that publish makes.
 func (s *supervisor) prepare(update func(*lists, *client.ServerDetails) client.ChangeKind) *publication {
 	s.mu.Lock()
 	n := s.naming
 	p := &publication{generation: s.generation, lists: s.lists, details: s.details, before: s.offered}
 	s.mu.Unlock()
 	kinds := update(&p.lists, &p.details)
-	if p.before.naming != n { // setNaming has set another, and publishAll has not published it yet
+	if p.before.naming != n { // setNaming has set another naming that publishAll has not published yet
 		kinds = allKinds
 	}
 	p.now = s.offer(p.before, &p.lists, &p.details, n, kinds)
 	return p
 }
 
-// apply makes a publication take effect. Outdated reports that it is not based on the current state, so nothing has
-// changed.
+// apply makes a publication take effect. outdated reports that it is not based on the current state; then nothing
+// changes.
 func (s *supervisor) apply(p *publication, change func(*ServerStatus) bool) (changed, outdated bool) {
 	affected := make(map[*supervisor]bool)
 	c := &s.host.names
@@ -95,8 +95,8 @@ func (s *supervisor) apply(p *publication, change func(*ServerStatus) bool) (cha
 	return changed, outdated
 }
 
-// setNaming makes the server have other names and another selection when publishAll is called. It reports whether n
-// differs from the previous naming.
+// setNaming sets the names and the selection that publishAll will apply. It reports whether n differs from the
+// previous naming.
 func (s *supervisor) setNaming(n *naming) (changed bool) {
 	s.mu.Lock()
 	if changed = !reflect.DeepEqual(s.naming, n); changed {
@@ -110,7 +110,7 @@ func (s *supervisor) setNaming(n *naming) (changed bool) {
 	return changed
 }
 
-// publishAll selects, reviews and names again what the server has.
+// publishAll selects, reviews and names everything that the server lists again.
 func (s *supervisor) publishAll() {
 	s.publish(func(*lists, *client.ServerDetails) client.ChangeKind {
 		return allKinds
@@ -127,7 +127,8 @@ func (s *supervisor) withdraw() {
 	c.refresh(affected)
 }
 
-// claim replaces the claims of a server. mu of the name table must be locked, as for refresh and show.
+// claim replaces the claims of a server. The mutex of the name table must be locked here, in refresh and in
+// show.
 func (c *nameTable) claim(s *supervisor, before, now offered, affected map[*supervisor]bool) {
 	if c.tools == nil {
 		c.tools, c.prompts = make(claims), make(claims)
@@ -170,7 +171,7 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 		now.tools, now.same[client.ToolsChanged] = n.nameTools(s.name, s.logger, accepted)
 		now.same[client.ToolsChanged] = errors.Join(now.same[client.ToolsChanged],
 			unknownNames(&n.tools, "tool", l.tools, func(t *mcp.Tool) string { return t.Name }))
-		if s.config.MaxResult > 0 { // a result that is cut does not match the schema
+		if s.config.MaxResult > 0 { // a shortened result does not match the schema
 			for i := range now.tools {
 				now.tools[i].Definition.OutputSchema = nil
 			}
@@ -199,7 +200,7 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 		now.templates = reviewed(s, found, KindResource, l.templates,
 			func(t *mcp.ResourceTemplate) string { return t.URITemplate })
 	}
-	if kinds == allKinds { // the server has connected, or the review may have another result
+	if kinds == allKinds { // the server has connected, or the review may decide differently
 		reviewedKinds = append(reviewedKinds, KindInstructions)
 		now.about = about{Description: details.Info.Description, Instructions: details.Instructions,
 			Title: details.Info.Title}
@@ -212,8 +213,8 @@ func (s *supervisor) offer(before offered, l *lists, details *client.ServerDetai
 	return now
 }
 
-// show sets the lists in a status to what the server offers, without the names that other servers claim too. The mutex
-// of the name table must be locked.
+// show sets the lists in a status to what the server offers, without the names that other servers claim, too. The
+// mutex of the name table must be locked.
 func (s *supervisor) show(status *ServerStatus, l *lists, o *offered) {
 	c := &s.host.names
 	var sameTools, samePrompts []error
@@ -235,7 +236,7 @@ func (s *supervisor) show(status *ServerStatus, l *lists, o *offered) {
 // maxReasons limits the errors in ServerStatus.Incomplete of one kind.
 const maxReasons = 10
 
-// joined joins errors. The last one counts those above maxReasons.
+// joined joins up to maxReasons errors. One more error counts the rest.
 func joined(what string, errs []error) error {
 	if more := len(errs) - maxReasons; more > 0 {
 		errs = append(errs[:maxReasons:maxReasons], fmt.Errorf("%d more %s", more, what))
@@ -288,7 +289,7 @@ func (s *supervisor) mayHave(name string) bool {
 	return strings.HasPrefix(name, s.naming.prefix)
 }
 
-// withheldNamed returns the error of a tool that Review does not accept and that would have a merged name.
+// withheldNamed returns the error of a tool that Review does not accept and that would have the merged name.
 func (s *supervisor) withheldNamed(merged string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,8 +54,8 @@ func (a Action) String() string {
 // Decision is the decision of a [Policy] about one request.
 type Decision struct {
 	Action  Action
-	Reason  string // for the caller and the audit log, for example the rule that decided
-	Version string // of the policy; an approval of one version does not count for another
+	Reason  string // shown to the caller and in the audit log, such as the rule that decided
+	Version string // version of the policy; an approval under one version does not count under another
 	Rule    string // identifies the rule that decided; an approval for a session does not count for another rule
 	// Claims names the caller's claims that led to the decision, and Group is the group that matched, for the audit
 	// log. They are empty if the rule uses none.
@@ -70,7 +70,7 @@ type Kind string
 const (
 	KindTool         Kind = "tool"
 	KindPrompt       Kind = "prompt"
-	KindResource     Kind = "resource"     // also a resource template
+	KindResource     Kind = "resource"     // or a resource template
 	KindInstructions Kind = "instructions" // only of a Definition
 	KindSkill        Kind = "skill"        // only of a Definition, from a gateway
 	KindExtension    Kind = "extension"
@@ -127,7 +127,7 @@ func (r *Request) text() string {
 type DeniedError struct {
 	Reason  string
 	request *Request
-	err     error // the cause; may be nil
+	err     error // cause; may be nil
 }
 
 // Error names the request and the reason.
@@ -147,7 +147,7 @@ func (r *Request) denied(reason string, err error) *DeniedError {
 	return &DeniedError{request: r, Reason: reason, err: err}
 }
 
-// decide asks the policy. An error is a denial.
+// decide asks the policy. If it returns an error, the request is denied.
 func (h *Host) decide(ctx context.Context, r *Request) (d Decision, err error) {
 	if h.Policy == nil {
 		return Decision{Action: Allow}, nil
@@ -170,8 +170,8 @@ func (h *Host) decide(ctx context.Context, r *Request) (d Decision, err error) {
 	return d, nil
 }
 
-// errPanic is the error of a function of the program that panicked. The value of the panic is in the log only,
-// because the error can reach a caller.
+// errPanic is the error of a function of the program that panicked. The value of the panic appears only in the
+// log, because the error can reach a caller.
 var errPanic = errors.New("internal error")
 
 // contain calls f, a function of the program, and returns errPanic if it panics.
@@ -266,7 +266,8 @@ func (p Rules) Decide(ctx context.Context, r *Request) (Decision, error) {
 	return d, nil
 }
 
-// groupMatch is a group that matches a pattern, and the claim that has it; empty if there is none.
+// groupMatch is a group that matches a pattern, and the claim that contains it; both are empty if there is
+// none.
 type groupMatch struct{ name, claim string }
 
 // groupOf returns the first group of a caller that matches one of the patterns.
@@ -280,7 +281,7 @@ func (p *Rules) groupOf(caller *auth.Info, patterns []string) (groupMatch, error
 	return groupMatch{}, err
 }
 
-// groupsOf returns the groups of a caller, and the claim that has them.
+// groupsOf returns the groups of a caller, and the claim that contains them.
 func (p *Rules) groupsOf(caller *auth.Info) (groups []string, claim string, err error) {
 	if caller == nil || caller.Claims == nil {
 		if caller == nil || caller.Principal.Issuer() == "" { // nobody has authenticated the caller
@@ -293,7 +294,7 @@ func (p *Rules) groupsOf(caller *auth.Info) (groups []string, claim string, err 
 	if names == nil {
 		names = []string{"groups", "roles"}
 	}
-	// Claims that are too large for the token (OpenID Connect Core, section 5.6.2).
+	// Claims that do not fit into the token are distributed (OpenID Connect Core, section 5.6.2).
 	elsewhere, _ := caller.Claim("_claim_names")
 	for _, name := range names {
 		value, ok := caller.Claim(name)
@@ -361,8 +362,8 @@ func (rule *Rule) matches(r *Request) bool {
 	return false
 }
 
-// matchesURI reports whether Resource matches the URI of a request. A completion is also about the URI that its values
-// make.
+// matchesURI reports whether Resource matches the URI of a request. For a completion, it also checks the URI that
+// results from its values.
 func (rule *Rule) matchesURI(r *Request) bool {
 	made := r.Name
 	if values := map[string]string(nil); r.Method == mcp.MethodComplete && schema.Decode(r.Arguments, &values) == nil {

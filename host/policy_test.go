@@ -26,7 +26,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// tool returns a request to call a tool, with the scopes of its caller.
+// tool returns a request to call a tool from a caller with the given scopes.
 func tool(server, name string, scopes ...string) *host.Request {
 	return &host.Request{Method: mcp.MethodCallTool, Server: server, Kind: "tool", Name: name,
 		Caller: &auth.Info{Scopes: scopes}}
@@ -72,8 +72,8 @@ func TestFirstRuleThatMatchesDecides(t *testing.T) {
 	}
 }
 
-// Reads, subscriptions and completions are decided alike. A pattern that allows matches no URI that may lead out of it,
-// and patterns that deny or ask match every form of a URI.
+// Reads, subscriptions and completions follow the same rules. A pattern that allows does not match a URI that may lead
+// elsewhere, and a pattern that denies or asks matches every spelling of a URI.
 func TestPatternsOfURIsCannotBeLeft(t *testing.T) {
 	rules := host.Rules{Rules: []host.Rule{
 		{Resource: "file:///public/secret/*", Action: host.Deny},
@@ -171,7 +171,7 @@ func TestQuestionShowsAllMembersOfArgumentsWithMuchWhiteSpace(t *testing.T) {
 	}
 }
 
-// A question shortens values, and leaves no member and no element out.
+// A question shortens values, but leaves out no key and no element.
 func TestQuestionShowsAllMembersOfLongArguments(t *testing.T) {
 	var many []string
 	for i := range 500 {
@@ -223,7 +223,7 @@ func TestAuditRecordHasCallerAndShapeWithoutValues(t *testing.T) {
 			"yes": "boolean"},
 	}
 	must.CheckEqual(t, cmp.Diff(want, lines[0]), "")
-	// the schema of the tool has no such arguments
+	// the schema of the tool has no such properties
 	if lines[1]["msg"] != "done" || lines[1]["outcome"] != "tool error" ||
 		lines[1]["call"] != 1.0 || lines[1]["seconds"].(float64) <= 0 || lines[1]["bytes"].(float64) < 20 {
 		t.Errorf("second record: %v", lines[1])
@@ -301,7 +301,8 @@ func TestMessagesOfAServerAreQuoted(t *testing.T) {
 	}
 }
 
-// Clients see a server as if there were no host only if a user cannot take its questions for those of others.
+// Clients see a server as if there were no host only if a user cannot mistake its questions for the questions
+// of others.
 func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
 	bare := func(name string) host.ServerConfig {
 		config := inMemory(t, name)
@@ -329,7 +330,7 @@ func TestMessagesOfTheOnlyServerWithoutAPrefixAreUnchanged(t *testing.T) {
 	must.CheckThat(t, got != "hello", "the message is unchanged although there is another server")
 }
 
-// denying is a policy that denies everything once it is set, and panics when it is asked what it hides.
+// denying is a policy that denies everything once it is set. It panics when it is asked what to hide.
 type denying struct{ atomic.Bool }
 
 func (d *denying) Decide(context.Context, *host.Request) (host.Decision, error) {
@@ -352,7 +353,7 @@ func TestSubscribeEndsWhenThePolicyDeniesIt(t *testing.T) {
 		ended <- h.Client("s").Subscribe(t.Context(), "lib://a", func() {})
 	}()
 	<-subscribed
-	h.PolicyChanged() // asks again, or before the subscription
+	h.PolicyChanged() // the policy is asked again, or before the subscription
 	policy.Store(true)
 	h.PolicyChanged()
 	select {

@@ -11,35 +11,36 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Limits of the connections to one server, besides the one for everyone.
+// Limits on the connections to one server, not counting the one for everyone.
 const (
 	maxConnections = 256
 	connectionIdle = 30 * time.Minute
 )
 
-// connection is one client of one server, for one audience. That of everyone is the client of its supervisor.
+// connection is one client of one server, for one audience. The connection for everyone holds the client of
+// the supervisor.
 type connection struct {
 	key     audience
 	dialled chan struct{} // closed when client or err is set; nil for everyone
 	client  *client.Client
 	err     error
 	roots   rootsNotifier
-	listing chan struct{} // capacity 1: has an element while the lists of a caller are requested
+	listing chan struct{} // capacity 1: contains an element while the lists of a caller are requested
 
 	// Guarded by pool.mu.
 	lists map[string]*callerLists // by the scopes of tokens
 	uses  int
-	used  time.Time // the end of the last use
+	used  time.Time // when it was last released
 	timer *time.Timer
 
 	mu        sync.Mutex
-	pending   []*pending // the requests in flight, from the oldest
+	pending   []*pending // the requests in flight, oldest first
 	questions []*question
 	last      *Caller
 	several   bool // others than the user of this machine have used it
-	rootless  bool // of everyone: the server has requested roots before there was somebody to ask
+	rootless  bool // only for everyone: the server requested roots before there was somebody to ask
 	second    int64
-	late      int // log messages without a request in second
+	late      int // number of log messages without a request in that second
 }
 
 // callerFor returns the caller of ctx. A server with CallerAuth needs one.
@@ -50,8 +51,8 @@ func (s *supervisor) callerFor(ctx context.Context) *Caller {
 	return &Caller{Auth: callerOf(ctx)}
 }
 
-// connectionFor returns the connection for the caller of ctx, as audienceOf decides, and a function that ends its use.
-// Own is the client of everyone.
+// connectionFor returns the connection for the caller of ctx, as audienceOf decides, and a function that releases it.
+// own is the client for everyone.
 func (s *supervisor) connectionFor(ctx context.Context, own *client.Client) (*connection, *client.Client, func(),
 	error) {
 	caller := s.callerFor(ctx)
@@ -75,13 +76,13 @@ type pool struct {
 	idle time.Duration
 	max  int
 
-	listed    broadcast // that a user has received lists
-	unwatched broadcast // that watched is shorter
+	listed    broadcast // notifies that lists were received for a user
+	unwatched broadcast // notifies that watched has shrunk
 
 	mu      sync.Mutex
 	byKey   map[audience]*connection
 	watches map[principal.Principal]*userWatch
-	watched map[principal.Principal]int // the watches of lists and resources that keep the connection of a user in use
+	watched map[principal.Principal]int // number of watches that keep a user's connection in use
 	closed  bool
 	closing sync.WaitGroup // watches, and clients that are being closed; Add is called under mu before closed is set
 }
@@ -92,7 +93,8 @@ func (a *pool) init(s *supervisor) {
 	a.watched = make(map[principal.Principal]int)
 }
 
-// acquire returns the connection of an audience, and dials the server first if there is none. Release must follow.
+// acquire returns the connection of an audience, and dials the server first if there is none. The caller must call
+// release.
 func (a *pool) acquire(ctx context.Context, key audience, caller *Caller, own *client.Client) (*connection, error) {
 	c, dial, err := a.enter(key)
 	if err != nil {
@@ -116,7 +118,7 @@ func (a *pool) acquire(ctx context.Context, key audience, caller *Caller, own *c
 	return c, nil
 }
 
-// enter begins a use of the connection of an audience. Dial reports that the caller must dial it.
+// enter begins a use of the connection of an audience. dial reports whether the caller must dial it.
 func (a *pool) enter(key audience) (c *connection, dial bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -138,8 +140,8 @@ func (a *pool) enter(key audience) (c *connection, dial bool, err error) {
 	return c, dial, nil
 }
 
-// evict closes the least recently used connection that is not in use, of the user who has the most: a user with many
-// sessions must not end those of others. It requires that mu is held.
+// evict closes the least recently used connection that is not in use, of the user with the most connections: a user
+// with many sessions must not close the connections of others. mu must be held.
 func (a *pool) evict() bool {
 	of := make(map[principal.Principal]int)
 	for key := range a.byKey {
@@ -162,7 +164,7 @@ func (a *pool) evict() bool {
 	return true
 }
 
-// end closes a connection that is not in use, in the background. It requires that mu is held.
+// end closes a connection that is not in use, in the background. mu must be held.
 func (a *pool) end(c *connection) {
 	delete(a.byKey, c.key)
 	if c.timer != nil {
@@ -184,7 +186,7 @@ func (a *pool) endUnused() {
 	}
 }
 
-// release ends a use.
+// release ends a use of a connection.
 func (a *pool) release(c *connection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -200,7 +202,7 @@ func (a *pool) release(c *connection) {
 	}
 }
 
-// expire closes a connection that was idle for too long.
+// expire closes a connection that has been idle for too long.
 func (a *pool) expire(c *connection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -218,8 +220,8 @@ func (a *pool) remove(c *connection) {
 	}
 }
 
-// dial dials the server for an audience. It sends nothing if the client of everyone has discovered the server: the
-// first request connects.
+// dial dials the server for an audience. It sends nothing if the client for everyone has discovered the server;
+// the first request then connects.
 func (a *pool) dial(ctx context.Context, caller *Caller, c *connection, own *client.Client) (*client.Client, error) {
 	d := a.of.dialerFor(c, caller)
 	d.OnConnectionLost = nil
@@ -244,7 +246,7 @@ func (a *pool) each(f func(*connection)) {
 			if c.client != nil {
 				f(c)
 			}
-		default: // it requests the roots later
+		default: // the server will request the roots later
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// testPool returns the connections of a server, whose clients never connect, and that of everyone.
+// testPool returns a pool whose clients never connect, and the client for everyone.
 func testPool(t *testing.T, max int) (*pool, *client.Client) {
 	near, far := transport.Pipe()
 	s := &server.Server{Name: "s"}
@@ -107,8 +107,8 @@ func TestAUserWithManySessionsDoesNotEndThoseOfAnother(t *testing.T) {
 	})
 }
 
-// The connection of a session declares what its caller can answer; that of a user what some of its sessions may; that of
-// everyone nothing, unless the host asks callers.
+// The connection of a session declares what its caller can answer. The connection of a user declares what some session
+// of the user may answer. The connection for everyone declares nothing, unless the host asks callers.
 func TestAConnectionDeclaresWhatItsAudienceCanAnswer(t *testing.T) {
 	answers := &Caller{
 		Elicit:    func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil },
@@ -152,8 +152,8 @@ func TestAConnectionDeclaresWhatItsAudienceCanAnswer(t *testing.T) {
 	}
 }
 
-// A message that names no request is for the user of this machine while only requests of that user are in flight. On
-// the connection of a user it is for the newest request, and without one for the last caller.
+// A message that names no request goes to the user of this machine while only requests of that user are in flight.
+// On the connection of a user, it goes to the newest request or, if there is none, to the last caller.
 func TestAMessageWithoutARequestHasTheCallerOfItsConnection(t *testing.T) {
 	ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
 	of := func(name string) context.Context {
@@ -161,7 +161,7 @@ func TestAMessageWithoutARequestHasTheCallerOfItsConnection(t *testing.T) {
 	}
 	for _, c := range []struct {
 		key  audience
-		want string // after each step
+		want string // expected after each step
 	}{
 		{everyone, "nobody local nobody local nobody"},
 		{audience{user: ada}, "nobody local stranger local stranger"},
@@ -187,8 +187,8 @@ func TestAMessageWithoutARequestHasTheCallerOfItsConnection(t *testing.T) {
 	}
 }
 
-// A question that names no request is for the newest one that has no question, moves on when that has ended, and ends
-// when none is in flight.
+// A question that names no request goes to the newest request without a question, moves on when that request is done,
+// and ends when no request is in flight.
 func TestAQuestionWithoutARequestMovesAndEndsWithTheRequests(t *testing.T) {
 	on := &connection{key: audience{session: "1"}}
 	of := func(name string) *pending { return on.begin(WithCaller(t.Context(), &Caller{Client: name})) }

@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// The functions of this file pass requests and messages of a server to the caller whose connection it is.
+// The functions of this file pass requests and messages of a server to the caller who uses the connection.
 
 // MetaServer is the key in _meta that names the server, in the requests of servers that a [Caller] receives.
 const MetaServer = "com.github.parley-mcp/server"
@@ -35,12 +35,12 @@ func AskingServer(ctx context.Context) string {
 var errNobody = jsonrpc.Errorf(jsonrpc.CodeInternalError, "cannot pass the request on: it names no call, and several "+
 	`callers may share this connection; set Sharing ("sharing" in a configuration) of the server to user or session`)
 
-// errRepeated is the response to a request of a server whose answer is in another round of the caller's request: the
-// request to the server is cancelled, and repeated with the answer.
+// errRepeated is the response to a request of a server if the answer arrives in another round of the caller's
+// request: the request to the server is cancelled, and sent again with the answer.
 var errRepeated = jsonrpc.Errorf(jsonrpc.CodeInternalError, "the request is cancelled, and repeated with the answer")
 
-// dialerFor returns the settings of the client of a connection. Its functions let the requests of the server pass if
-// its limits, the policy and the approver do. Those that the program does not answer itself go to the caller; a session
+// dialerFor returns the settings of the client of a connection. Its functions check the requests of the server against
+// the limits, the policy and the approver. Requests that the program does not answer itself go to the caller; a session
 // declares what its caller can answer.
 func (s *supervisor) dialerFor(c *connection, caller *Caller) client.Dialer {
 	d := s.dialer
@@ -81,7 +81,8 @@ func (s *supervisor) dialerFor(c *connection, caller *Caller) client.Dialer {
 	return d
 }
 
-// admitAll makes the functions of the dialer receive no request that the limits, the policy or the approver reject.
+// admitAll wraps the functions of the dialer, so that they receive no request that the limits, the policy or the
+// approver reject.
 func (s *supervisor) admitAll(d *client.Dialer, c *connection) {
 	if answer := d.Elicit; answer != nil {
 		d.Elicit = func(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -109,7 +110,8 @@ func (s *supervisor) admitAll(d *client.Dialer, c *connection) {
 	}
 }
 
-// declaring contains the options of requests that declare some kinds of input requests only.
+// declaring contains, for each set of kinds, the option with which a request declares only these kinds of
+// input requests.
 var declaring = func() (all [allInputKinds + 1]client.CallOption) {
 	for kinds := range all {
 		all[kinds] = client.WithCapabilities(inputKinds(kinds).capabilities())
@@ -138,8 +140,8 @@ func asked(ctx context.Context, method string, kinds inputKinds) (*Caller, error
 	return c, nil
 }
 
-// unsupported returns the error for a server whose request the caller does not support. It equals the error of a client
-// without the capability (2025-11-25, client/elicitation, Error Handling; client/roots, Error Handling).
+// unsupported returns the error for a server whose request the caller does not support. It equals the error that a
+// client without the capability returns (2025-11-25, client/elicitation, Error Handling; client/roots, Error Handling).
 func unsupported(method string, missing inputKinds) error {
 	code := int64(jsonrpc.CodeMethodNotFound)
 	if missing&(formInput|urlInput|samplingToolsInput) != 0 && missing&samplingInput == 0 {
@@ -148,7 +150,7 @@ func unsupported(method string, missing inputKinds) error {
 	return jsonrpc.Errorf(code, "%s: the client of this call does not support it", method)
 }
 
-// forServer returns the error of a caller's answer as the server receives it.
+// forServer returns the error that the server receives if a caller answers with err.
 func forServer(err error) error {
 	switch rejected, ok := errors.AsType[*call.AnswerError](err); {
 	case ok:
@@ -161,10 +163,10 @@ func forServer(err error) error {
 
 const (
 	maxFormAttempts = 3   // how often a user may answer one form, as in server.Ask
-	maxFormReason   = 500 // bytes of the reason for which an answer is rejected
+	maxFormReason   = 500 // bytes of the reason why an answer is rejected
 )
 
-// askForm passes a form on. A form whose answer does not match it is asked again, with the reason.
+// askForm passes a form on. If the answer does not match the form, it asks again and adds the reason.
 func (s *supervisor) askForm(ctx context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	c, err := asked(ctx, mcp.MethodElicit, formInput)
 	if err != nil {
@@ -211,7 +213,7 @@ func (s *supervisor) askSample(ctx context.Context, request *mcp.CreateMessagePa
 	params, kinds := *request, samplingInput
 	params.Meta, params.Task = s.attributedMeta(request.Meta), nil
 	if !s.host.hidden() {
-		params.IncludeContext = "" // to the client, the context of this server is that of all servers of the Host
+		params.IncludeContext = "" // for the client, "this server" would mean all servers of the Host
 	}
 	if params.UsesTools() {
 		kinds |= samplingToolsInput
@@ -286,7 +288,8 @@ func isLineBreak(r rune) bool {
 	return r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029'
 }
 
-// visible is plain for texts of people: it keeps the invisible characters that join letters and emoji.
+// visible does what plain does, for texts that people write: it keeps the invisible characters that join
+// letters and emoji.
 func visible(text string) string {
 	return plaintext.Replace(text, func(r rune) string {
 		switch r {
@@ -300,7 +303,7 @@ func visible(text string) string {
 }
 
 // hidden reports whether the clients of the Host see its only server as if there were no Host. A user then
-// cannot take a request of the server for one of the Host or of another server.
+// cannot mistake a request of the server for a request of the Host or of another server.
 func (h *Host) hidden() bool {
 	all := h.all()
 	if h.Approve != nil || len(all) != 1 {
@@ -311,7 +314,8 @@ func (h *Host) hidden() bool {
 	return all[0].naming.prefix == ""
 }
 
-// attributedMeta returns the members of _meta that are forwarded with a request of a server, and its name.
+// attributedMeta returns the entries of _meta that are forwarded with a request of a server, and adds the
+// server's name.
 func (s *supervisor) attributedMeta(meta mcp.Meta) mcp.Meta {
 	forwarded := meta.Forwardable()
 	if s.host.hidden() {

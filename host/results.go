@@ -30,16 +30,16 @@ const (
 	resultTTL      = time.Hour
 	maxResults     = 100
 	maxResultBytes = 64 << 20
-	resultsTimeout = 10 * time.Second // for the requests to the store
+	resultsTimeout = 10 * time.Second // time limit for requests to the store
 )
 
 // results stores large results of tools.
 type results struct {
-	kv     store.Store // encrypts them if the host has keys
+	kv     store.Store // encrypts if the host has keys
 	logger *slog.Logger
 }
 
-// newResults returns where a Host stores results: in a KV, which keys encrypt, or in memory.
+// newResults returns the storage for results: kv, encrypted with keys if there are any, or memory.
 func newResults(kv store.Store, keys [][]byte, logger *slog.Logger) (*results, error) {
 	r := &results{store.NewMemory(), logger}
 	if kv != nil {
@@ -55,15 +55,15 @@ func newResults(kv store.Store, keys [][]byte, logger *slog.Logger) (*results, e
 	return r, nil
 }
 
-// storedResult is a large result and the call that made it, as they are stored.
+// storedResult is a large result and the call that made it, in stored form.
 type storedResult struct {
 	Tool      string                `json:"tool"`
-	Arguments json.RawMessage       `json:"arguments,omitempty"` // for the policy; nil without one
+	Arguments json.RawMessage       `json:"arguments,omitempty"` // for the policy; nil without a policy
 	Contents  *mcp.ResourceContents `json:"contents"`
 }
 
-// limited returns a result of a tool, or its beginning and a link to the resource if it is too large. Arguments are
-// those of the call, if the policy needs them.
+// limited returns a result of a tool, or its beginning and a link to the resource if it is too large. arguments are
+// the arguments of the call, if the policy needs them.
 func (s *supervisor) limited(ctx context.Context, tool string, arguments json.RawMessage,
 	result *mcp.CallToolResult) (*mcp.CallToolResult, error) {
 	limit := s.config.MaxResult
@@ -100,7 +100,7 @@ func (s *supervisor) limited(ctx context.Context, tool string, arguments json.Ra
 	return cut, nil
 }
 
-// textOfBlocks returns the text of a content that has only text.
+// textOfBlocks returns the text of content that consists only of text.
 func textOfBlocks(blocks []mcp.Content) (text string, ok bool) {
 	var parts []string
 	for _, block := range blocks {
@@ -113,7 +113,7 @@ func textOfBlocks(blocks []mcp.Content) (text string, ok bool) {
 	return strings.Join(parts, "\n"), len(parts) > 0
 }
 
-// beginningOf returns up to n bytes of a text, without a part of a character.
+// beginningOf returns up to n bytes of a text, without cutting a character.
 func beginningOf(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -153,8 +153,8 @@ func (r *results) put(ctx context.Context, server, principal string, result *sto
 	return uri, nil
 }
 
-// evict removes the oldest results of a principal until another one of size bytes can be added, and those that have
-// expired.
+// evict removes the oldest results of a principal until another one of size bytes fits, and removes expired
+// results.
 func (r *results) evict(ctx context.Context, principal string, size int) error {
 	set := resultsOf(principal)
 	members, err := r.kv.List(ctx, set, "", maxResults)
@@ -190,7 +190,7 @@ func (r *results) get(ctx context.Context, server, principal, uri string) (*stor
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("%w: results are kept for an hour, for their callers", call.ErrResourceNotFound)
-	case err != nil: // it may have addresses
+	case err != nil: // the error may contain addresses
 		r.logger.ErrorContext(ctx, "cannot read a stored result", "error", err)
 		return nil, errors.New("cannot read a stored result: try again later")
 	}
@@ -210,19 +210,19 @@ func resultKey(principal, server, id string) string {
 	return principal + "result/" + server + "/" + id
 }
 
-// resultEntry is a member of the set of results of a principal. Its text begins with the time, so that the oldest is
-// the first.
+// resultEntry is an element of the set of a principal's results. Its text begins with the time, so that the oldest
+// sorts first.
 type resultEntry struct {
 	stored time.Time
 	size   int
-	name   string // the server and the id, with a slash
+	name   string // the server and the ID, joined by a slash
 }
 
 func (e resultEntry) String() string {
 	return fmt.Sprintf("%016x %d %s", e.stored.UnixNano(), e.size, e.name)
 }
 
-// parseResultEntry parses what String returns. The zero value is returned for other texts.
+// parseResultEntry parses what String returns. For any other text, it returns the zero value.
 func parseResultEntry(text string) (e resultEntry) {
 	var at int64
 	if _, err := fmt.Sscanf(text, "%x %d %s", &at, &e.size, &e.name); err != nil {
@@ -232,10 +232,10 @@ func parseResultEntry(text string) (e resultEntry) {
 	return e
 }
 
-// callLimited is callTool for a server with a MaxResult. The options must have client.WithSource.
+// callLimited calls a tool of a server with MaxResult. The options must include client.WithSource.
 func (h *Host) callLimited(ctx context.Context, s *supervisor, r Request, arguments any,
 	options []client.CallOption) (*mcp.CallToolResult, error) {
-	var sent json.RawMessage // what a hook has made of the arguments
+	var sent json.RawMessage // the arguments after the hooks
 	result, err := guard(ctx, h, s, r, arguments, func(arguments any) (*mcp.CallToolResult, error) {
 		if h.Policy != nil {
 			sent, _ = arguments.(json.RawMessage) // guard has encoded them
@@ -248,7 +248,8 @@ func (h *Host) callLimited(ctx context.Context, s *supervisor, r Request, argume
 	return s.limited(ctx, r.Name, sent, result)
 }
 
-// readResult reads a large result that is stored for the caller. The policy decides as about the call that made it.
+// readResult reads a large result that is stored for the caller. The policy decides as if it were the call that
+// made the result.
 func (h *Host) readResult(ctx context.Context, s *supervisor, uri string) (*mcp.ReadResourceResult, error) {
 	who := callerOf(ctx).Principal.Key()
 	if !h.guards() {
@@ -269,8 +270,8 @@ func (h *Host) readResult(ctx context.Context, s *supervisor, uri string) (*mcp.
 	return stored.read(), nil
 }
 
-// checkCall returns nil if the call that made a result would be sent, or its user would be asked: the user has approved
-// the call already.
+// checkCall returns nil if the call that made a result would be sent, or if the user would be asked, because the user
+// has already approved the call.
 func (p *passage) checkCall(ctx context.Context, s *supervisor, of *storedResult) (err error) {
 	r := &Request{Method: mcp.MethodCallTool, Server: s.name, Kind: KindTool, Name: of.Tool, Arguments: of.Arguments,
 		Caller: p.request.Caller}
@@ -283,7 +284,7 @@ func (p *passage) checkCall(ctx context.Context, s *supervisor, of *storedResult
 	return err
 }
 
-// read returns the result of a request for the resource of r; nil for nil.
+// read returns the result of resources/read for r, or nil if r is nil.
 func (r *storedResult) read() *mcp.ReadResourceResult {
 	if r == nil {
 		return nil

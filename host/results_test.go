@@ -80,7 +80,7 @@ func TestStoredResultsExpire(t *testing.T) {
 	})
 }
 
-// An anonymous caller without a store, and a store that fails.
+// The caller is anonymous and there is no store, or the store fails.
 func TestResultThatCannotBeStoredIsCut(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		h := &Host{}
@@ -111,7 +111,8 @@ func (brokenKV) Get(context.Context, string) (store.Item, error) {
 	return store.Item{}, errors.New("dial tcp 192.0.2.1:6379: connection refused")
 }
 
-// A caller receives the error, and must not learn where the store is. The log has it.
+// The caller receives an error without details and must not learn where the store is.
+// The log contains them.
 func TestErrorsOfTheStoreOfResultsHaveNoDetails(t *testing.T) {
 	var log bytes.Buffer
 	r := resultsIn(t, brokenKV{}, &log)

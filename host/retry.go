@@ -16,8 +16,8 @@ const (
 	firstBackoff = time.Second
 	maxBackoff   = time.Minute
 	// maxLoginBackoff limits the backoff of a server that rejects the credentials: a request that it rejects again and
-	// again can lock an account. A change of the configuration or of the logins, or a call, makes the host try again; a
-	// call at most once in loginBackoff.
+	// again can lock an account. The host tries again when the configuration or the logins change, or on a call, but on
+	// calls at most once per loginBackoff.
 	maxLoginBackoff = time.Hour
 	loginBackoff    = 15 * time.Second
 
@@ -28,12 +28,13 @@ const (
 	// return, and an attempt is cheap.
 	lostBackoff = 5 * time.Second
 
-	// stable is how long a server must be ready for its next failure not to increase
-	// the backoff. A server that has answered a call need not.
+	// stable is how long a server must have been ready so that its next failure does
+	// not increase the backoff. A server that has answered a call counts as stable
+	// at once.
 	stable = 10 * time.Second
 )
 
-// startError is the error of a server that is not ready in time. It is a context.DeadlineExceeded.
+// startError is the error of a server that is not ready in time. It matches context.DeadlineExceeded.
 type startError struct{ limit time.Duration }
 
 func (e *startError) Error() string { return fmt.Sprintf("not ready within %v", e.limit) }
@@ -51,7 +52,7 @@ func startFailure(ctx context.Context, limit time.Duration, err error) error {
 }
 
 // loginWait returns the time until the next attempt to connect to a server that rejects the credentials. A login does
-// not replace those of the configuration.
+// not replace credentials from the configuration.
 func (s *supervisor) loginWait() time.Duration {
 	if t, ok := s.config.Target.(*client.HTTPTarget); ok && len(t.Header) > 0 {
 		return maxLoginBackoff
@@ -77,7 +78,7 @@ func (h *Host) LoginsChanged() {
 	}
 }
 
-// isUnauthorized reports whether a server requires credentials, or others than it received.
+// isUnauthorized reports whether a server requires credentials, or different ones.
 func isUnauthorized(err error) bool {
 	var status *call.StatusError
 	return errors.Is(err, call.ErrUnauthorized) || errors.As(err, &status) && status.Status == http.StatusUnauthorized
@@ -87,7 +88,7 @@ func isUnauthorized(err error) bool {
 // same time to a server that was down.
 func jitter(wait time.Duration) time.Duration { return wait - rand.N(wait/4+1) }
 
-// backoff returns the time to wait after a number of failures in a row.
+// backoff returns how long to wait after a number of failures in a row.
 func backoff(failures int) time.Duration {
 	if failures <= 0 {
 		return 0

@@ -24,7 +24,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// unreachable is a network in which every request fails. It records their times.
+// unreachable is a network in which every request fails. It records when they were sent.
 type unreachable struct {
 	mu       sync.Mutex
 	attempts []time.Time
@@ -48,7 +48,7 @@ func (u *unreachable) since(begin time.Time) []time.Duration {
 	return at
 }
 
-// checkBackoff checks the times of attempts that have failed: the waits double from one
+// checkBackoff checks when attempts were made that failed: the waits double from one
 // second to the maximum, and each is shortened by at most a quarter.
 func checkBackoff(t *testing.T, at []time.Duration, maximum time.Duration) {
 	t.Helper()
@@ -125,7 +125,7 @@ func TestServerThatComesUpLateBecomesReadyWithoutACall(t *testing.T) {
 				break
 			}
 		}
-		// The longest backoff, and the wait for the acknowledgement of a subscription, which this RoundTripper does
+		// The longest backoff plus the wait for the acknowledgement of a subscription, which this RoundTripper does
 		// not pass on.
 		latest := 11*time.Minute + 5*time.Second
 		if after := time.Since(begin); last.State != host.Ready || after < 10*time.Minute || after > latest {
@@ -160,7 +160,7 @@ func TestCallsDuringTheBackoffDoNotDial(t *testing.T) {
 	})
 }
 
-// locked is an Authorizer without credentials. It records the times of its calls.
+// locked is an Authorizer without credentials. It records when it is called.
 type locked struct{ unreachable }
 
 func (l *locked) Authorize(*http.Request, string) error {
@@ -202,7 +202,7 @@ func TestRejectedCredentialsAreNotSentAgainAndAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
 		retryAfter string
-		most       int // requests in a day
+		most       int // maximum number of requests in a day
 	}{"rejected": {401, "", 33}, "later": {401, "7200", 33}, "overloaded": {503, "1800", 66}} {
 		synctest.Test(t, func(t *testing.T) {
 			network := &unreachable{}
@@ -230,7 +230,7 @@ func TestRejectedCredentialsAreNotSentAgainAndAgain(t *testing.T) {
 			if first > 2 {
 				t.Errorf("%s: requests at %v", name, network.since(begin))
 			}
-			if c.status == 401 { // calls can be for a reason: the credentials are accepted again
+			if c.status == 401 { // a call is worth an attempt: the credentials may be valid again
 				for range 100 {
 					_, err := h.Client("guarded").CallTool(t.Context(), "t", nil)
 					must.CheckThat(t, errors.Is(err, call.ErrUnauthorized) || errors.As(err, new(*host.DownError)),
@@ -248,7 +248,8 @@ func TestRejectedCredentialsAreNotSentAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A server that does not become ready holds nothing up for long, whatever it is that it does not answer.
+// A server that does not become ready does not hold anything up for long, whichever request it leaves
+// unanswered.
 func TestStartOfAServerHasOneLimit(t *testing.T) {
 	for _, hangs := range []string{mcp.MethodInitialize, mcp.MethodListTools} {
 		for _, limit := range []time.Duration{0, 5 * time.Second} {
@@ -290,7 +291,7 @@ type flaky struct {
 	mu     sync.Mutex
 	server *server.Server
 	broken func() error // if set, requests fail with its error
-	calls  atomic.Int32 // that were received
+	calls  atomic.Int32 // number of calls received
 }
 
 func (f *flaky) interrupt(err func() error) {
@@ -339,7 +340,7 @@ func newFlaky(t *testing.T, r mcp.Revision) (*flaky, *host.Host) {
 func TestCallsWaitForAServerThatRestarts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		ready  time.Duration // before it is lost
+		ready  time.Duration // how long it is ready before it is lost
 		away   time.Duration
 		failed bool
 	}{
@@ -439,14 +440,14 @@ func TestCallsWaitForAProgramThatRestarts(t *testing.T) {
 	}
 }
 
-// The state of a server is true although no calls come: it is down soon after the server is away, and ready soon after
-// the server is back.
+// The state of a server is correct even without calls: Down soon after the server goes away, and Ready soon after it
+// comes back.
 func TestStateIsTrueWithoutCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, h := newFlaky(t, mcp.V20251125)
 		defer h.Close()
 		time.Sleep(time.Minute)
-		for range 5 { // also if it restarts often
+		for range 5 { // even if it restarts often
 			f.interrupt(unreachableHost)
 			time.Sleep(40 * time.Second)
 			if s := h.Status()[0]; s.State == host.Ready || s.Err == nil || len(s.Tools) == 0 {
@@ -454,7 +455,7 @@ func TestStateIsTrueWithoutCalls(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute)
 			f.interrupt(nil)
-			// of the backoff, and for the subscription, which this network does not confirm
+			// for the backoff, and for the subscription, which this network does not confirm
 			time.Sleep(12 * time.Second)
 			s := h.Status()[0]
 			must.CheckEqual(t, s.State, host.Ready, "the server is back", s.Err)
@@ -463,7 +464,7 @@ func TestStateIsTrueWithoutCalls(t *testing.T) {
 	})
 }
 
-// A server that answers calls and is lost again and again is not one that fails again and again.
+// A server that answers calls and is lost again and again does not count as failing again and again.
 func TestServerThatHasAnsweredACallIsStartedAtOnceAfterItsLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, h := newFlaky(t, mcp.V20260728)

@@ -23,7 +23,7 @@ type Definition struct {
 	Server string // in Host.Servers
 	// Kind is KindTool, KindPrompt, KindResource or KindInstructions, and from a gateway also KindSkill.
 	Kind Kind
-	Name string // as the server calls it, or the URI or URI template; empty for instructions
+	Name string // the server's own name, or the URI or URI template; empty for instructions
 	// JSON is the definition as the server sends it, without white space and with sorted keys. For a resource, it lacks
 	// the size and the time of the last modification. For a skill, it is the entry with the digests of all files. For
 	// instructions, it is an object with the keys instructions, title and description, or a string if the server sends
@@ -31,14 +31,14 @@ type Definition struct {
 	JSON json.RawMessage
 }
 
-// about is what a server says about itself that a model reads.
+// about contains what a server says about itself and a model reads.
 type about struct {
 	Description  string `json:"description,omitempty"`
 	Instructions string `json:"instructions,omitempty"`
 	Title        string `json:"title,omitempty"`
 }
 
-// definition returns the value of a Definition.
+// definition returns the value of a Definition: the instructions alone, or all of a if there is more.
 func (a about) definition() any {
 	if a == (about{Instructions: a.Instructions}) {
 		return a.Instructions
@@ -46,7 +46,7 @@ func (a about) definition() any {
 	return a
 }
 
-// set replaces what details has by a.
+// set copies a into details.
 func (a about) set(details *client.ServerDetails) {
 	details.Instructions, details.Info.Title, details.Info.Description = a.Instructions, a.Title, a.Description
 }
@@ -59,10 +59,10 @@ func (d *Definition) String() string {
 	return fmt.Sprintf("%s %.200q", d.Kind, d.Name)
 }
 
-// withheldError reports that a server has a definition that [Host.Review] does not accept.
+// withheldError reports a definition that [Host.Review] does not accept.
 type withheldError struct {
 	definition Definition
-	err        error // of Review
+	err        error // error of Review
 }
 
 // Error names the definition and the reason.
@@ -88,7 +88,7 @@ func (h *Host) ReviewAgain() {
 	}
 }
 
-// reviewAgain replaces the lists with those that Review accepts now.
+// reviewAgain reviews the lists again and publishes what Review accepts now.
 func (s *supervisor) reviewAgain() {
 	s.pool.forgetLists()
 	s.publish(func(*lists, *client.ServerDetails) client.ChangeKind { return allKinds },
@@ -103,8 +103,8 @@ type withheldKey struct {
 	name string
 }
 
-// reviewed returns the definitions of a list that Review accepts, and adds the errors of the others to
-// found.
+// reviewed returns the definitions of a list that Review accepts, and adds to found the errors of the
+// ones that it rejects.
 func reviewed[E any](s *supervisor, found withheld, kind Kind, listed []E, name func(*E) string) (kept []E) {
 	if s.reviewer == nil {
 		return listed
@@ -133,16 +133,17 @@ func (s *supervisor) accepts(found withheld, kind Kind, name string, definition 
 	if err == nil {
 		return true
 	}
-	d.JSON = nil // errors are kept
+	d.JSON = nil // errors are kept, so do not keep the JSON
 	found[withheldKey{kind, name}] = &withheldError{d, err}
 	return false
 }
 
-// declared returns a resource without what changes with its contents: the size, and the time of the last modification.
+// declared returns a resource without the fields that change with its contents: the size and the time of the last
+// modification.
 func declared(r mcp.Resource) *mcp.Resource {
 	r.Size = nil
 	if a := r.Annotations; a != nil {
-		if _, err := time.Parse(time.RFC3339, a.LastModified); err == nil { // other text could be for a model
+		if _, err := time.Parse(time.RFC3339, a.LastModified); err == nil { // any other text could be meant for a model
 			without := *a
 			without.LastModified = ""
 			if r.Annotations = &without; reflect.ValueOf(without).IsZero() {
@@ -153,7 +154,7 @@ func declared(r mcp.Resource) *mcp.Resource {
 	return &r
 }
 
-// error returns the errors, joined in the order of the kinds and names.
+// error returns the errors, joined, ordered by kind and name.
 func (w withheld) error() error {
 	var errs []error
 	for _, key := range w.sorted() {
@@ -168,7 +169,7 @@ func (w withheld) sorted() []withheldKey {
 	})
 }
 
-// with returns w with the entries of some kinds replaced by those of now.
+// with returns w with the entries of some kinds taken from now.
 func (w withheld) with(now withheld, kinds ...Kind) withheld {
 	all := maps.Clone(now)
 	for key, err := range w {
@@ -201,7 +202,7 @@ func (h *Host) Withhold(ctx context.Context, d Definition, reason error) {
 }
 
 // definition returns the definition of a tool for the policy. It returns an error for a tool or prompt that
-// is withheld or, if definitions are reviewed, is not listed.
+// is withheld or, if definitions are reviewed, not listed.
 func (s *supervisor) definition(ctx context.Context, r *Request) (*mcp.Tool, error) {
 	if err := s.offers(ctx, r.Kind, r.Name); err != nil {
 		return nil, err
@@ -232,7 +233,7 @@ func (s *supervisor) definition(ctx context.Context, r *Request) (*mcp.Tool, err
 	return nil, nil
 }
 
-// trusted returns a definition without what must not be used of a server that is not trusted.
+// trusted returns a definition without the parts that must not be used if the server is not trusted.
 func (s *supervisor) trusted(t *mcp.Tool) *mcp.Tool {
 	if s.config.Trusted || t.Annotations == nil {
 		return t

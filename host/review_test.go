@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// pins accepts the definitions that it has seen before it was closed.
+// pins accepts the definitions that it saw before it was closed.
 type pins struct {
 	mu     sync.Mutex
 	known  map[string]string
@@ -98,7 +98,7 @@ func TestChangedDefinitionIsWithheld(t *testing.T) {
 	audit.await(t, "withheld write", "withheld extra", "denied write, error, its definition is not accepted",
 		"denied extra, error, its definition is not accepted")
 
-	// After another review the definitions are used.
+	// After another review, the definitions are used.
 	p.open(true)
 	h.ReviewAgain()
 	s = h.Status()[0]
@@ -141,7 +141,8 @@ func TestPromptsResourcesAndInstructionsAreWithheld(t *testing.T) {
 	must.CheckEqual(t, up.calls.Load(), 0)
 }
 
-// What changes with the contents of a resource is no part of its definition, unless it could be for a model.
+// Fields that change with the contents of a resource are not part of its definition, unless their text could
+// be meant for a model.
 func TestDefinitionsAreReviewedInEveryRevision(t *testing.T) {
 	for _, revision := range mcp.Revisions() {
 		size := int64(3)
@@ -157,7 +158,7 @@ func TestDefinitionsAreReviewedInEveryRevision(t *testing.T) {
 		h.Dialer.Revision = revision
 		start(t, h)
 		await(t, h, "up", isReady)
-		if revision < mcp.V20250618 { // has no titles
+		if revision < mcp.V20250618 { // the revision has no titles
 			must.CheckEqual(t, p.known[`up resource "lib://a"`], `{"name":"a","uri":"lib://a"}`, revision, p.known)
 			continue
 		}
@@ -211,8 +212,8 @@ func TestServerReceivesConfiguredRoots(t *testing.T) {
 	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "file:///work")
 }
 
-// Review runs without a lock: while it blocks, and while it calls back, calls and lists go on, and the servers can
-// change.
+// Review runs without a lock: while it blocks, and while it calls back, calls and lists continue, and the servers
+// can be changed.
 func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 	up := newCounted()
 	config := configOf(t, up.Server, "up")
@@ -230,7 +231,7 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 		case "calls":
 			callBack.Do(func() {
 				must.Check(t, must.Err(h.Client("up").CallTool(t.Context(), "write", note{"x"})))
-				// the names that they had at first
+				// back to the original names
 				must.Check(t, h.SetServers([]host.ServerConfig{config, h.Servers[1]}))
 			})
 		}
@@ -258,12 +259,12 @@ func TestReviewThatBlocksOrCallsBackStopsNothingElse(t *testing.T) {
 	}
 	await(t, h, "up", has("up__fail", "up__send"))
 	close(goOn)
-	await(t, h, "up", has("up__fail", "up__slow", "up__send")) // the new tool has the names of now
+	await(t, h, "up", has("up__fail", "up__slow", "up__send")) // the new tool has a current name, too
 	add("calls")
 	await(t, h, "up", has("up__calls", "up__fail", "up__slow", "up__write"))
 }
 
-// SetServers calls Review for servers whose names change, and Review may call SetServers.
+// SetServers calls Review for servers whose names change, and Review may itself call SetServers.
 func TestReviewCanSetTheServersDuringSetServers(t *testing.T) {
 	config := configOf(t, newCounted().Server, "up")
 	renamed := config

@@ -40,7 +40,7 @@ func (s *supervisor) notifyRootsOf(caller *Caller, own *client.Client) {
 	case err != nil: // the caller has no connection
 	case key != everyone:
 		s.pool.each(func(c *connection) {
-			// Another replica has received the notification, perhaps, and the headers of the caller with it.
+			// Another replica may have received the notification, and with it the headers of the caller.
 			if c.key.user == key.user && c.key.session == key.session {
 				c.roots.notify(s, c.client)
 			}
@@ -50,7 +50,7 @@ func (s *supervisor) notifyRootsOf(caller *Caller, own *client.Client) {
 	}
 }
 
-// haveRoots notifies the server that there are other roots now, if it has requested them before there was a caller.
+// haveRoots notifies the server that the roots have changed, if it requested them before there was a caller.
 func (c *connection) haveRoots(s *supervisor, caller *Caller, own *client.Client) {
 	if caller == nil || caller.Roots == nil || s.local&rootsInput != 0 {
 		return
@@ -64,7 +64,7 @@ func (c *connection) haveRoots(s *supervisor, caller *Caller, own *client.Client
 	}
 }
 
-// usable returns the client of everyone of a server that is ready, or nil.
+// usable returns the client for everyone if the server is ready, or nil.
 func (s *supervisor) usable() *client.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +77,8 @@ func (s *supervisor) usable() *client.Client {
 // rootsTimeout limits the time to send one notification.
 const rootsTimeout = 10 * time.Second
 
-// rootsNotifier sends the notifications on one connection to a server, one at a time. Notifications that are due
-// meanwhile become one. It is safe for concurrent use.
+// rootsNotifier sends the notifications on one connection to a server, one at a time. Notifications that become
+// due in the meantime are merged into one. It is safe for concurrent use.
 type rootsNotifier struct {
 	mu      sync.Mutex
 	sending bool

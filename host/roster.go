@@ -12,9 +12,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// roster is the servers of a Host at one time. It is immutable.
+// roster contains the servers of a Host at one moment. It is immutable.
 type roster struct {
-	supervisors   []*supervisor // in the order of the configurations
+	supervisors   []*supervisor // in the order of configuration
 	byName        map[string]*supervisor
 	callerHeaders []string
 }
@@ -54,8 +54,8 @@ func (h *Host) SetServers(servers []ServerConfig) error {
 	return err
 }
 
-// replaceRoster replaces the roster by one of the servers. It returns the servers that continue with other names or
-// another selection, whose lists are to be published again.
+// replaceRoster replaces the roster with a roster of the given servers. It returns the servers that continue under
+// other names or another selection and whose lists must be published again.
 func (h *Host) replaceRoster(servers []ServerConfig) (renamed []*supervisor, err error) {
 	h.setting.Lock()
 	defer h.setting.Unlock()
@@ -107,7 +107,7 @@ func sameConfig(a, b ServerConfig) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// sameTarget reports whether two targets are one, or are configured in the same way.
+// sameTarget reports whether two targets are the same, or configured in the same way.
 func sameTarget(a, b client.Target) bool {
 	switch a.(type) {
 	case *client.CommandTarget, *client.HTTPTarget:
@@ -186,8 +186,8 @@ func (config *ServerConfig) Check() error {
 // maxName returns the maximum length of merged names.
 func (h *Host) maxName() int { return cmp.Or(h.MaxName, maxMergedName) }
 
-// enter counts a call, before which the server cannot end. It reports false if the server is no longer
-// one of the Host. If it reports true, leave must follow.
+// enter counts a call; the server does not end before the call does. It reports false if the server no
+// longer belongs to the Host. If it reports true, the caller must call leave.
 func (s *supervisor) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,8 +231,8 @@ func (s *supervisor) retire() {
 const maxServerName = 64
 
 // checkServerName returns nil if name can be the name of a server: 1 to 64 ASCII letters,
-// digits, hyphens and underscores. Two underscores separate the name of a server from
-// that of a tool, so a name must not contain two in a row or end with one.
+// digits, hyphens and underscores. Two underscores separate the name of a server from the
+// name of a tool, so a name must not contain two in a row or end with one.
 func checkServerName(name string) error {
 	if name == "" || len(name) > maxServerName {
 		return fmt.Errorf("server name %.80q must have 1 to %d characters", name, maxServerName)

@@ -111,7 +111,7 @@ func TestSubscriptionsContinueWithTheServerThatReplacesTheirs(t *testing.T) {
 	go func() {
 		ended <- h.Client("library").Subscribe(context.Background(), "lib://a", func() { updated <- struct{}{} })
 	}()
-	<-updated // at the start
+	<-updated // sent at the start
 	two, config := library()
 	must.Do(t, h.SetServers([]host.ServerConfig{config}))
 	<-updated
@@ -159,7 +159,8 @@ func TestRevisionOfAServerReplacesThatOfTheDialer(t *testing.T) {
 	must.CheckFails(t, old.Check(), `revision of server "old" must be one of`)
 }
 
-// newIdle returns a host with a lazy server that ends when it was idle for a minute. The tool sleep takes five minutes.
+// newIdle returns a host with a lazy server that is stopped after a minute without calls. Its tool sleep takes five
+// minutes.
 func newIdle(t *testing.T, sharing host.Sharing) *host.Host {
 	s := &server.Server{Name: "idle", AllowedHosts: []string{"idle.example"}}
 	server.AddTool(s, mcp.Tool{Name: "done"}, func(context.Context, none) (string, error) { return "done", nil })
@@ -196,7 +197,7 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 				must.Check(t,
 					must.Err(h.Client("idle").CallTool(inSession(t, "ada"), tool, nil, client.WithTimeout(time.Hour))))
 			}
-			for range 2 { // it starts again
+			for range 2 { // the server starts again
 				call("done")
 				want(59*time.Second, host.Ready)
 				call("done")
@@ -212,7 +213,7 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error)
-			go func() { done <- h.Client("idle").Subscribe(ctx, "lib://a", func() {}) }() // starts it
+			go func() { done <- h.Client("idle").Subscribe(ctx, "lib://a", func() {}) }() // starts the server
 			want(time.Hour, host.Ready)
 			cancel()
 			must.Check(t, <-done)
@@ -223,7 +224,7 @@ func TestLazyServerEndsWhenItIsIdle(t *testing.T) {
 
 func TestProgramOfAnIdleServerEnds(t *testing.T) {
 	config := inProcess("idle")
-	config.Idle = time.Nanosecond // it is not lazy, so it starts at first
+	config.Idle = time.Nanosecond // not lazy, so the server starts right away
 	h := &host.Host{Servers: []host.ServerConfig{config}}
 	startReady(t, h)
 	seen := make(map[int]bool)
@@ -285,7 +286,7 @@ func TestLazyServerEndsWithoutAStart(t *testing.T) {
 	must.Check(t, h.Close())
 }
 
-// An audit log that is slow does not delay the end of the host.
+// A slow audit log does not delay Close.
 func TestSlowAuditOfSetServersDoesNotDelayClose(t *testing.T) {
 	config := configOf(t, toolbox("up", "read", "write"), "up")
 	config.Tools.Hide = []string{"write"}

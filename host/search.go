@@ -55,7 +55,7 @@ func (h *Host) ToolsVersion(ctx context.Context) string {
 }
 
 // The parameters of BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009). saturation
-// limits the effect of a repeated term, and normalization is the effect of the length of a document.
+// limits the effect of a repeated term; normalization sets the effect of a document's length.
 const (
 	saturation    = 1.2
 	normalization = 0.75
@@ -63,12 +63,12 @@ const (
 
 // index contains the terms of documents. It is immutable.
 type index struct {
-	lengths []float32 // of the documents
-	total   float32   // of the lengths
+	lengths []float32 // lengths of the documents
+	total   float32   // sum of the lengths
 	terms   map[string][]posting
 }
 
-// posting says how often a document has a term, by the weights of its fields.
+// posting says how often a document contains a term, weighted by field.
 type posting struct {
 	document  int32
 	frequency float32
@@ -99,11 +99,11 @@ func newIndex(documents [][]field) *index {
 	return x
 }
 
-// maxQueryTerms bounds the terms of a query that count.
+// maxQueryTerms limits how many terms of a query count.
 const maxQueryTerms = 64
 
-// rank returns the numbers of the tools that have a term of the query, the best first, and equal ones in their order.
-// The scores equal those of a single index of all catalogs.
+// rank returns the numbers of the tools that contain a term of the query, best first; ties keep the order of the
+// tools. The scores equal those of a single index of all catalogs.
 func (cs catalogs) rank(query string) []int32 {
 	size := cs.size()
 	var total float32
@@ -118,7 +118,7 @@ func (cs catalogs) rank(query string) []int32 {
 		if terms++; terms > maxQueryTerms {
 			break
 		}
-		n := 0 // documents with the term
+		n := 0 // number of documents with the term
 		for _, c := range cs {
 			n += len(c.index.terms[term])
 		}
@@ -143,11 +143,11 @@ func (cs catalogs) rank(query string) []int32 {
 }
 
 // termsOf yields the words of a text in lower case and without endings. The parts of a name such as readFile or
-// HTTP_status are words, and so is each letter of a script without spaces.
+// HTTP_status are words, and so is each letter of a script that writes no spaces.
 func termsOf(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		runes := []rune(text)
-		start := 0 // of the current word
+		start := 0 // start of the current word
 		for i := 0; i <= len(runes); i++ {
 			if i < len(runes) && i > start && !isBoundary(runes, i) {
 				continue

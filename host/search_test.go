@@ -79,7 +79,7 @@ func TestSearchRanksToolsByTheirWords(t *testing.T) {
 		"weather":                        "odd__d",
 		"crm":                            "crm__updateRecord",
 		"no_such_word":                   "",
-		strings.Repeat("x ", 70) + "crm": "", // beyond the limit for terms
+		strings.Repeat("x ", 70) + "crm": "", // beyond the limit on terms
 	} {
 		must.CheckEqual(t, namesOf(h.Search(t.Context(), query, 1)), best, query)
 	}
@@ -87,7 +87,8 @@ func TestSearchRanksToolsByTheirWords(t *testing.T) {
 		"crm__updateRecord crm__upsertRecord", "all tools that match")
 }
 
-// MCP Apps, Visibility: the list for a model has no tools that are for pages only. The status of the server has them.
+// MCP Apps, Visibility: the list for a model leaves out tools that only pages may call. The status of the server
+// contains them.
 func TestToolsOfPagesAreNotForModels(t *testing.T) {
 	tool := func(name, ui string) mcp.Tool {
 		return mcp.Tool{Name: name, Description: "vote", Meta: mcp.Meta{"ui": json.RawMessage(ui)}}

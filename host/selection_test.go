@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// toolbox returns a server with tools and prompts of these names. Each tool returns its name.
+// toolbox returns a server with tools and prompts of the given names. Each tool returns its name.
 func toolbox(name string, tools ...string) *server.Server {
 	s := &server.Server{Name: name, Version: "1"}
 	for _, tool := range tools {
@@ -186,7 +186,7 @@ func TestInvalidSelectionsAndPrefixesAreRejected(t *testing.T) {
 	}
 }
 
-// prefixed returns the config of a server whose merged names have another prefix.
+// prefixed returns the config of a server whose merged names begin with another prefix.
 func prefixed(t *testing.T, name, prefix string, tools ...string) host.ServerConfig {
 	config := configOf(t, toolbox(name, tools...), name)
 	config.Prefix, config.NoPrefix = prefix, prefix == ""
@@ -198,7 +198,7 @@ func TestPrefixReplacesNameOfServer(t *testing.T) {
 		prefixed(t, "bare", "", "write", "__")}})
 	for name, want := range map[string]string{"gh__read": "read of long-name", "write": "write of bare",
 		"__": "__ of bare"} {
-		result, err := h.Call(t.Context(), name, nil) // waits for the servers that may have the name
+		result, err := h.Call(t.Context(), name, nil) // waits for the servers that may offer the name
 		must.Do(t, err)
 		must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, want, name, result)
 	}
@@ -233,7 +233,7 @@ func TestNamesThatSeveralServersHaveAreWithheld(t *testing.T) {
 		"a call of a withheld tool: %v", err)
 	must.Check(t, must.Err(h.Client("b").CallTool(t.Context(), "shared", nil)), "a call by the server's own name")
 
-	// The name is free when one server is left that claims it.
+	// The name is free when only one server claims it.
 	must.Do(t, h.SetServers([]host.ServerConfig{a, c}))
 	await(t, h, "a", func(s host.ServerStatus) bool { return len(s.Tools) == 2 })
 	result := must.Get(h.Call(t.Context(), "shared", nil))(t)

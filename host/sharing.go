@@ -44,7 +44,8 @@ func (s Sharing) String() string {
 	return "automatic"
 }
 
-// audience is who shares a connection. The zero audience is everyone: the connection that the Host keeps for itself.
+// audience says who shares a connection. The zero audience is everyone: the connection that the Host keeps for
+// itself.
 type audience struct {
 	user    principal.Principal
 	session string
@@ -56,8 +57,8 @@ var everyone audience
 // isShared reports whether several people may share a connection, because nothing tells them apart.
 func (a audience) isShared() bool { return a.user == principal.Anonymous && a.session == "" }
 
-// sharing returns who shares the connections to the server. Own is the client of the host's own connection; it may be
-// nil if the server has credentials of callers.
+// sharing returns who shares the connections to the server. own is the client of the host's own connection; it may be
+// nil if the server uses credentials of callers.
 func (s *supervisor) sharing(own *client.Client) Sharing {
 	_, isCommand := s.config.Target.(*client.CommandTarget)
 	switch {
@@ -73,7 +74,7 @@ func (s *supervisor) sharing(own *client.Client) Sharing {
 	return SharingEveryone
 }
 
-// audienceOf returns whose connection serves the requests of a caller. It is the only place that decides it.
+// audienceOf returns whose connection serves the requests of a caller. Nothing else decides this.
 //
 //	            | with a session   | authenticated | the user of this machine | others
 //	everyone    | everyone         | everyone      | everyone                 | everyone
@@ -82,8 +83,8 @@ func (s *supervisor) sharing(own *client.Client) Sharing {
 //	credentials | user and session | user          | user                     | ErrAnonymousCaller
 //	headers     | user and session | user          | user                     | those with the same headers
 //
-// With headers of callers, each row is divided by their values: a user with two keys has two connections, and callers
-// without a key share none with others.
+// With headers of callers, each row is split by their values: a user with two keys uses two connections, and callers
+// without a key share none with callers who have one.
 func (s *supervisor) audienceOf(c *Caller, own *client.Client) (audience, error) {
 	who := c.principal()
 	if s.config.CallerAuth != nil && who == principal.Anonymous {

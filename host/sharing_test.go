@@ -66,7 +66,7 @@ func (s *sessionCounter) start(t *testing.T, r mcp.Revision, sharing host.Sharin
 	return h
 }
 
-// startReady starts a host and waits until its servers are ready.
+// startReady starts a host and waits until all of its servers are ready.
 func startReady(t *testing.T, h *host.Host) {
 	t.Helper()
 	must.Do(t, h.Start())
@@ -99,7 +99,7 @@ func TestCallersShareAServerUnlessItKeepsSessions(t *testing.T) {
 		{mcp.V20251125, host.SharingAuto, host.SharingSession},
 		{mcp.V20250326, host.SharingAuto, host.SharingSession},
 		{mcp.V20251125, host.SharingEveryone, host.SharingEveryone},
-		{mcp.V20251125, host.SharingUser, host.SharingUser}, // they have not authenticated
+		{mcp.V20251125, host.SharingUser, host.SharingUser}, // the callers have not authenticated
 		{mcp.V20251125, host.SharingSession, host.SharingSession},
 		{mcp.V20260728, host.SharingAuto, host.SharingEveryone},
 	} {
@@ -157,12 +157,13 @@ func TestProgramIsStartedOnceUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// Each user has a program whose questions could be for another one, unless the users are to share it.
+// A program that can ask questions runs once per user, because a question could otherwise reach
+// another user, unless the configuration shares it.
 func TestAuthenticatedUsersDoNotShareAProgramThatCanAsk(t *testing.T) {
 	for _, c := range []struct {
 		revision mcp.Revision
 		sharing  host.Sharing
-		want     int // processes for two users and two callers who are not authenticated
+		want     int // number of processes for two users and two unauthenticated callers
 	}{
 		{mcp.V20251125, host.SharingAuto, 3}, {mcp.V20251125, host.SharingEveryone, 1},
 		{mcp.V20260728, host.SharingAuto, 1},
@@ -204,12 +205,13 @@ func (noAuth) Authorize(*http.Request, string) error { return nil }
 
 func (noAuth) Reauthorize(*http.Request, string, *http.Response) (bool, error) { return false, nil }
 
-// Rule U8: the credentials of the operator are sent with lists, and never on behalf of a caller.
+// Rule U8: the operator's credentials are sent with requests for lists, and never on behalf of a
+// caller.
 func TestCredentialsOfTheOperatorAreNotSentForCallers(t *testing.T) {
 	s := &server.Server{Name: "up", Version: "1"}
 	server.AddTool(s, mcp.Tool{Name: "echo"}, func(context.Context, struct{}) (string, error) { return "done", nil })
 	var mu sync.Mutex
-	seen := make(map[string]int) // requests by Authorization and X-Other
+	seen := make(map[string]int) // counts requests by Authorization and X-Other
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		seen[r.Header.Get("Authorization")+" "+r.Header.Get("X-Other")]++

@@ -77,8 +77,8 @@ type ServerStatus struct {
 	// again. It is nil if the server is ready, or is started for the first time.
 	Err error
 
-	// The following fields have their values of the last time the server was ready.
-	// They are zero before. They are shared and must not be modified.
+	// The following fields keep their values from the last time the server was
+	// ready. They are zero before that. They are shared and must not be modified.
 
 	// Revision is the revision of the protocol in use.
 	Revision mcp.Revision
@@ -180,7 +180,7 @@ func (h *Host) WaitReady(ctx context.Context, names ...string) error {
 
 func (s *ServerStatus) downError() *DownError {
 	down := &DownError{Server: s.Name, retry: s.Retry, err: s.Err}
-	if s.State == NeedsLogin { // a new login or a call can be earlier
+	if s.State == NeedsLogin { // a new login or a call may come earlier
 		down.retry = time.Time{}
 	}
 	return down
@@ -226,7 +226,7 @@ func (h *Host) Watch(ctx context.Context) iter.Seq[ServerStatus] {
 	}
 }
 
-// news returns the statuses that are not in seen, which has the version of one for each name, and adds them.
+// news returns the statuses that have changed since seen, a map of names to versions, and updates it.
 func (h *Host) news(seen map[string]uint64) (news []ServerStatus) {
 	present := make(map[string]bool)
 	for _, status := range h.Status() {

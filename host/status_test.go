@@ -25,7 +25,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// A name that a second server has too is withheld from the first at the same moment.
+// When a second server claims a name, the name is withheld from the first server at the same moment.
 func TestStatusesAreOfOneMoment(t *testing.T) {
 	a, b := inMemory(t, "a"), inMemory(t, "b")
 	a.NoPrefix, b.NoPrefix = true, true
@@ -138,11 +138,11 @@ func TestCallsHaveADeadlineOfTheirOwn(t *testing.T) {
 	})
 }
 
-// catalogServer answers the requests of a client without a network. It does not report changes of its tools, whose
+// catalogServer answers the requests of a client without a network. It does not report changes of its tools; the
 // list is fresh for 150 seconds.
 type catalogServer struct {
 	tool   atomic.Pointer[string] // the name of its tool
-	broken atomic.Bool            // it cannot list its tools
+	broken atomic.Bool            // whether listing the tools fails
 	lists  atomic.Int32           // number of requests for the list
 }
 
@@ -179,7 +179,7 @@ func (s *catalogServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// A list is requested again when it is not fresh any more (2026-07-28, server/utilities/caching), and when it could
+// A list is requested again when it is no longer fresh (2026-07-28, server/utilities/caching), and when it could
 // not be updated.
 func TestListsThatAreNotFreshAreUpdated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

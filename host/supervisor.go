@@ -22,9 +22,9 @@ type supervisor struct {
 	host      *Host
 	reviewer  func(Definition) error
 	dialer    client.Dialer
-	local     inputKinds // what the program answers, and not the caller
+	local     inputKinds // kinds of requests that the program answers, not the caller
 	inputs    inputLimiter
-	own       connection // of everyone
+	own       connection // connection for everyone
 	pool      pool
 	approvals sessionApprovals
 
@@ -33,11 +33,11 @@ type supervisor struct {
 	answered atomic.Bool // the server has answered a call since it became ready
 	logger   *slog.Logger
 
-	catalog *catalog // of the last search; guarded by Host.cataloging
+	catalog *catalog // catalog of the last search; guarded by Host.cataloging
 
-	ctx      context.Context // ends with the Host, or by cancel
+	ctx      context.Context // cancelled by Close of the Host, or by cancel
 	cancel   context.CancelCauseFunc
-	serving  context.Context // ends with ctx, or by retire
+	serving  context.Context // cancelled with ctx, or by retire
 	retired  context.CancelFunc
 	wanted   chan struct{} // capacity 1: the server should be started
 	closeErr error         // set when run has returned
@@ -52,16 +52,16 @@ type supervisor struct {
 	status        ServerStatus
 	since         time.Time          // when the server became usable
 	lostAt        time.Time          // when a server that was ready was lost, until it is ready again
-	notBefore     time.Time          // the server has asked for no request until then (Retry-After)
-	failures      int                // in a row
-	attempted     time.Time          // when the last attempt to connect began
-	calls         int                // in flight, see enter
-	used          time.Time          // the end of the last call, with Idle
+	notBefore     time.Time          // the server asked not to be called before this time (Retry-After)
+	failures      int                // failures in a row
+	attempted     time.Time          // start of the last attempt to connect
+	calls         int                // calls in flight; see enter
+	used          time.Time          // end of the last call, if Idle is set
 	retiring      bool               // see retire
 	stopWatcher   context.CancelFunc // stops the watcher without waiting for it; may be nil
-	changed       broadcast          // that status has changed
+	changed       broadcast          // notifies of changes of status
 	subscriptions subscriptions
-	watcher       *watcher // used by run only
+	watcher       *watcher // used only by run
 }
 
 func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor {
@@ -74,7 +74,7 @@ func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor 
 		logger:   h.logger().With("server", config.Name),
 		wanted:   make(chan struct{}, 1),
 	}
-	s.callerHeaders, _ = config.callerHeaders() // they are checked
+	s.callerHeaders, _ = config.callerHeaders() // already checked
 	s.naming = newNaming(&s.config, h.maxName(), reserved)
 	s.status = ServerStatus{Name: config.Name, State: Starting,
 		Version: h.versions.Add(1), Config: &s.config}
@@ -88,7 +88,7 @@ func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor 
 		h.AdaptDialer(config.Name, &s.dialer)
 	}
 	s.dialer.Revision = cmp.Or(config.Revision, s.dialer.Revision)
-	if config.StartTimeout > 0 { // it limits all together
+	if config.StartTimeout > 0 { // StartTimeout limits everything together
 		s.dialer.Timeouts.Start, s.dialer.Timeouts.Initialize = config.StartTimeout, config.StartTimeout
 	}
 	if s.dialer.Logger == nil {
@@ -109,8 +109,8 @@ func newSupervisor(h *Host, config ServerConfig, reserved []string) *supervisor 
 }
 
 // run connects to the server at first, and again after each backoff or when the server is
-// wanted, until s.ctx ends. Only run dials. It does not wait for a call: no call may come to a
-// server whose tools are not known, or behind a load balancer that waits for /readyz.
+// wanted, until s.ctx ends. Only run dials. It does not wait for a call, because none may
+// come: nobody calls a server whose tools are unknown, and a load balancer waits for /readyz.
 func (s *supervisor) run() {
 	ctx := s.ctx
 	defer s.cancel(nil)
@@ -149,8 +149,8 @@ func (s *supervisor) run() {
 	}
 }
 
-// awaitNeed returns true when the server must be dialled again: it is wanted, or its backoff is over. Meanwhile it ends
-// a server that is idle. It returns false when ctx ends.
+// awaitNeed returns true when the server must be dialled again: it is wanted, or its backoff is over. In the meantime,
+// it stops a server that is idle. It returns false when ctx ends.
 func (s *supervisor) awaitNeed(ctx context.Context) bool {
 	for {
 		changed := s.changed.wait()
@@ -162,17 +162,17 @@ func (s *supervisor) awaitNeed(ctx context.Context) bool {
 		case <-s.idleTimer():
 			s.endIdle()
 		case <-s.retryTimer():
-			if s.snapshot().State != CallersOnly { // which remains usable during the attempt
+			if s.snapshot().State != CallersOnly { // it remains usable during the attempt
 				s.want()
-				<-s.wanted // sent by want, here or in a call
+				<-s.wanted // sent by want, just above or in a call
 			}
 			return true
-		case <-changed: // lost, perhaps
+		case <-changed: // perhaps lost
 		}
 	}
 }
 
-// retryTimer returns a channel that receives when the backoff of a server is over; nil if it has none.
+// retryTimer returns a channel that receives a value when the backoff is over, or nil if there is no backoff.
 func (s *supervisor) retryTimer() <-chan time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +183,8 @@ func (s *supervisor) retryTimer() <-chan time.Time {
 	return time.After(time.Until(s.status.Retry))
 }
 
-// connect dials the server, or makes the existing client reconnect, and lists what the
-// server has. All of it has one time limit.
+// connect dials the server, or makes the existing client reconnect, and requests the
+// lists. A single time limit covers all of it.
 func (s *supervisor) connect(ctx context.Context) error {
 	s.stopWatching()
 	limit := cmp.Or(s.config.StartTimeout, startTime)
@@ -214,8 +214,8 @@ func (s *supervisor) connect(ctx context.Context) error {
 	return nil
 }
 
-// dialAlone dials a server. It waits until nothing of a failed attempt is left, so that two processes of a server never
-// run at the same time, and none outlives the Host.
+// dialAlone dials a server. It waits until a failed attempt has been cleaned up, so that two processes of a server
+// never run at the same time, and none outlives the Host.
 func dialAlone(ctx context.Context, d *client.Dialer, target client.Target) (*client.Client, error) {
 	c, err := d.Dial(ctx, target)
 	if failed, ok := errors.AsType[*client.DialError](err); ok {
@@ -294,8 +294,8 @@ func (s *supervisor) isHTTP() bool {
 	return ok
 }
 
-// down marks a server as down that could not be started. It logs an error that attempts repeat
-// once as a warning.
+// down marks a server as down that could not be started. If attempts keep failing with the
+// same error, it logs only the first as a warning.
 func (s *supervisor) down(err error) {
 	level, text, retry := slog.LevelWarn, "server down", time.Time{}
 	s.set(func(status *ServerStatus) bool {
@@ -311,8 +311,8 @@ func (s *supervisor) down(err error) {
 	s.logger.Log(context.Background(), level, text, "error", err, "retry", time.Until(retry).Round(time.Second))
 }
 
-// fail requires that mu is held. It stops the watcher, because a watch would make the
-// client reconnect.
+// fail sets the status of a server that is down; mu must be held. It stops the
+// watcher, because a watch would make the client reconnect.
 func (s *supervisor) fail(status *ServerStatus, err error) {
 	if s.stopWatcher != nil {
 		s.stopWatcher()
@@ -367,7 +367,8 @@ func (s *supervisor) set(change func(*ServerStatus) bool) (changed bool) {
 	return changed
 }
 
-// idleTimer returns a channel that receives when the server may have been idle for Idle; nil if it does not end.
+// idleTimer returns a channel that receives a value when the server may have been idle for Idle, or nil if an
+// idle server keeps running.
 func (s *supervisor) idleTimer() <-chan time.Time {
 	if s.config.Idle <= 0 {
 		return nil
@@ -384,7 +385,7 @@ func (s *supervisor) idleTimer() <-chan time.Time {
 	return time.After(wait)
 }
 
-// lastUsed returns the end of the last call, or when the server became usable. It requires that mu is held.
+// lastUsed returns the end of the last call, or when the server became usable. mu must be held.
 func (s *supervisor) lastUsed() time.Time {
 	if s.used.After(s.since) {
 		return s.used
@@ -392,7 +393,8 @@ func (s *supervisor) lastUsed() time.Time {
 	return s.since
 }
 
-// endIdle ends the connections to a server that is not used, until a call needs it again. Its lists stay known.
+// endIdle closes the connections to a server that is not used. A call will start it again, and its lists stay
+// known.
 func (s *supervisor) endIdle() {
 	if s.isWatched() {
 		s.mu.Lock()
@@ -418,7 +420,7 @@ func (s *supervisor) endIdle() {
 	if err := unused.Close(); err != nil {
 		s.logger.Warn("the idle server ended with an error", "error", err)
 	}
-	if s.isWatched() { // a subscription has begun meanwhile
+	if s.isWatched() { // a subscription has begun in the meantime
 		s.want()
 	}
 }

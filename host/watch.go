@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// openTimeout limits the wait for a server to confirm that it reports changes. The
-	// server is used without the confirmation afterwards.
+	// openTimeout limits the wait for a server to confirm that it reports changes.
+	// After that, the server is used without the confirmation.
 	openTimeout = 5 * time.Second
 
 	// relistInterval is the minimum time between two requests for the same list.
@@ -34,28 +34,28 @@ const (
 	checkInterval = 30 * time.Second
 
 	// subscribeDelay is the time to collect changes of the subscriptions before they
-	// are sent to the server: each request contains all of them.
+	// are sent to the server, because each request contains all subscriptions.
 	subscribeDelay = 50 * time.Millisecond
 
-	// rewatchDelay is the wait before a watch that has ended starts again while its
-	// server is still connected.
+	// rewatchDelay is how long to wait before a watch that has ended starts again
+	// while its server is still connected.
 	rewatchDelay = 5 * time.Second
 )
 
 // watcher watches the changes of a server on one connection. It stops when the server
-// is down; each connection has its own watcher. One watch, for the lists, lasts as long
-// as the watcher. Another, for resources, restarts when the subscriptions change.
+// goes down; each connection has its own watcher. One watch, for the lists, lasts as
+// long as the watcher. Another, for resources, restarts when the subscriptions change.
 type watcher struct {
 	supervisor *supervisor
 	client     *client.Client
 	open       chan struct{} // closed when the server reports changes of its lists, or does not support that
 	late       atomic.Bool   // the first list was requested before open was closed
-	listing    chan struct{} // capacity 1: has an element while a list is requested
+	listing    chan struct{} // capacity 1: contains an element while a list is requested
 	done       sync.WaitGroup
 }
 
-// startWatching returns when the server reports changes of its lists, so that a list
-// requested afterwards misses no change. Only run calls startWatching and stopWatching.
+// startWatching returns once the server reports changes of its lists, so that no change
+// is missed after a list is requested. Only run calls startWatching and stopWatching.
 func (s *supervisor) startWatching(ctx context.Context, c *client.Client) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{supervisor: s, client: c, open: make(chan struct{}), listing: make(chan struct{}, 1)}
@@ -116,7 +116,8 @@ func (w *watcher) watchLists(ctx context.Context) {
 	}
 }
 
-// check marks a server over HTTP as lost if it does not answer a ping. The loss of others is known without one.
+// check marks a server over HTTP as lost if it does not answer a ping. The loss of a process is noticed without
+// one.
 func (w *watcher) check(ctx context.Context) {
 	if !w.supervisor.isHTTP() {
 		return
@@ -126,8 +127,8 @@ func (w *watcher) check(ctx context.Context) {
 	}
 }
 
-// checkSession checks a server with sessions over HTTP, so that its state is true although no calls come. Others, of
-// 2026-07-28, have no sessions that must be kept; they are checked when a subscription ends or a list is requested.
+// checkSession checks a server with sessions over HTTP, so that its state is correct even without calls. Servers of
+// 2026-07-28 have no sessions to keep; they are checked when a subscription ends or a list is requested.
 func (w *watcher) checkSession(ctx context.Context) {
 	if w.client.Revision().Modern() {
 		return
@@ -147,8 +148,8 @@ func reportedBy(c *client.Client) client.WatchFilter {
 	}
 }
 
-// pollLists updates the lists of a modern server whose changes it does not report when they are not fresh any
-// more, and lists that could not be updated.
+// pollLists updates lists that could not be updated before and, on a modern server that does not report their
+// changes, lists that are no longer fresh.
 func (w *watcher) pollLists(ctx context.Context) {
 	var unreported client.ChangeKind
 	filter := reportedBy(w.client)
@@ -175,8 +176,9 @@ func (w *watcher) pollLists(ctx context.Context) {
 	}
 }
 
-// watchResources watches the subscribed resources until ctx ends. Watch watches some until changed is closed or it
-// fails. Consecutive watches need not overlap: a new watch reports that each of its resources may have been updated.
+// watchResources watches the subscribed resources until ctx ends. watch watches the given resources until changed is
+// closed or it fails. Consecutive watches need not overlap: a new watch reports that each of its resources may have
+// been updated.
 func (s *supervisor) watchResources(ctx context.Context, subs *subscriptions,
 	watch func(uris []string, changed <-chan struct{}) error) {
 	for ctx.Err() == nil {
@@ -214,7 +216,7 @@ func watchURIs(ctx context.Context, c *client.Client, subs *subscriptions, uris 
 	}()
 	for change, err := range c.Watch(watching, client.WatchFilter{URIs: uris}, client.WithoutReconnect()) {
 		switch {
-		case err != nil && change.URI != "": // the others are watched
+		case err != nil && change.URI != "": // the other resources are watched
 			continue
 		case err != nil:
 			return err
@@ -280,7 +282,7 @@ func (w *watcher) relist(ctx context.Context, kind client.ChangeKind, options ..
 	sleep(ctx, relistInterval, nil)
 }
 
-// isReady waits until the first lists of a client are known, or the server is down. It
+// isReady waits until the first lists of a client are known or the server is down, and
 // reports whether they are known.
 func (s *supervisor) isReady(ctx context.Context, c *client.Client) bool {
 	for {
@@ -330,12 +332,12 @@ func (c Client) Follow(ctx context.Context, uri string, updated func()) error {
 // subscriber is one call of Subscribe.
 type subscriber struct{ updated func() }
 
-// subscriptions are the subscribers to the resources of one server.
+// subscriptions contains the subscribers to the resources of one server.
 type subscriptions struct {
 	mu      sync.Mutex
 	byURI   map[string]map[*subscriber]struct{}
-	bytes   int       // the length of all URIs
-	changed broadcast // that the URIs have changed
+	bytes   int       // total length of all URIs
+	changed broadcast // notifies of changes of the URIs
 }
 
 func (s *subscriptions) add(uri string, sub *subscriber) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// eachEra runs f for revisions of each era. The host has one server, s.
+// eachEra runs f for revisions of each era. The only server of the host is s.
 func eachEra(t *testing.T, f func(t *testing.T, s *server.Server, h *host.Host)) {
 	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 		t.Run(string(r), func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestSubscribersReceiveUpdates(t *testing.T) {
 }
 
 func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
-	var early atomic.Int32 // messages to the server before it may be started again
+	var early atomic.Int32 // counts messages to the server before it may be started again
 	var retry atomic.Pointer[time.Time]
 	h := start(t, &host.Host{
 		Servers: []host.ServerConfig{inProcess("mortal")},
