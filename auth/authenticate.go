@@ -127,7 +127,7 @@ func (p *ProtectedResource) authenticate(response http.Header, r *http.Request) 
 	return &authenticated, nil
 }
 
-// endpointFor returns the endpoint that r has reached.
+// endpointFor returns the endpoint that r was sent to.
 func (p *ProtectedResource) endpointFor(r *http.Request) (endpoint, error) {
 	if err := p.Check(); err != nil {
 		return endpoint{}, err
@@ -142,7 +142,7 @@ func (p *ProtectedResource) endpointFor(r *http.Request) (endpoint, error) {
 	return at, err
 }
 
-// errNoPrincipal is a fault of the program, so the log has it.
+// errNoPrincipal is a fault of the program, so it is logged.
 var errNoPrincipal = errors.New("the Verifier returned no principal")
 
 func (p *ProtectedResource) verify(ctx context.Context, token string) (info *Info, err error) {
@@ -215,7 +215,7 @@ func wrongAudience(audience []string) *InvalidTokenError {
 	}
 }
 
-// withoutToken removes the token from an error that a Verifier has put it into.
+// withoutToken removes the token from an error in case a Verifier has included it.
 func withoutToken(err error, token string) error {
 	if text := err.Error(); strings.Contains(text, token) {
 		return errors.New(strings.ReplaceAll(text, token, "[token]"))
@@ -253,7 +253,7 @@ func (e *InvalidTokenError) code() string {
 	return codeInvalidToken
 }
 
-// challenge sets WWW-Authenticate. Dpop reports whether the client used the scheme DPoP.
+// challenge sets WWW-Authenticate. dpop reports whether the client used the scheme DPoP.
 func (p *ProtectedResource) challenge(response http.Header, at endpoint, dpop bool, code, reason string,
 	scopes []string) {
 	c := challenge.Challenge{Scheme: challenge.Bearer, Params: map[string]string{}}

@@ -68,7 +68,7 @@ type requestKey struct{}
 type request struct {
 	context.Context
 	info    Info
-	nobody  bool // the context has no caller, whatever its parents have
+	nobody  bool // the context has no caller, even if a parent has one
 	missing challenge.Missing
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// A server that is not mounted at "/" needs its metadata mounted, too.
+// If a server is not mounted at "/", its metadata must be mounted, too.
 func ExampleProtectedResource_MetadataHandler() {
 	resource := jwt.Protect(&auth.ProtectedResource{
 		URI:     "https://example.com/mcp",
@@ -25,8 +25,8 @@ func ExampleProtectedResource_MetadataHandler() {
 	// mux.Handle("/mcp", &server.Server{Auth: resource})
 }
 
-// A server whose callers have API keys, without an authorization server. The configuration of the program has
-// the digests of the keys; a file, which parley key writes, is the field File.
+// A server whose callers have API keys, without an authorization server. The program contains the digests of
+// the keys; the field File reads them from a file that parley key writes.
 func ExampleKeys() {
 	keys := &auth.Keys{List: []auth.Key{
 		{User: "ada", SHA256: "30c204e736c906d0ea3bd33c393f8e4e88a9d37c9afc99b5e87cb958dd240431", Groups: []string{"finance"}},

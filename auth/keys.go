@@ -46,8 +46,8 @@ type Key struct {
 const (
 	maxKeyFile = 4 << 20 // bytes
 	maxKeys    = 10_000
-	maxGroups  = 100   // and scopes, of one key
-	maxText    = 1_000 // of a comment and the name of a group, in bytes
+	maxGroups  = 100   // groups of one key; also the maximum number of scopes
+	maxText    = 1_000 // bytes of a comment or of the name of a group
 )
 
 // Keys is a [Verifier] of API keys. `parley key` writes its File.
@@ -79,17 +79,17 @@ type Keys struct {
 	Now func() time.Time // returns the current time; nil: time.Now
 
 	once    sync.Once
-	err     error // of the first load
+	err     error // error of the first load
 	loaded  atomic.Pointer[loadedKeys]
 	reading sync.Mutex
 }
 
-// loadedKeys are the keys that are accepted, and the file from which they were read.
+// loadedKeys contains the accepted keys, and identifies the file that they were read from.
 type loadedKeys struct {
 	infos   map[[sha256.Size]byte]*Info
-	content [sha256.Size]byte // of the file
+	content [sha256.Size]byte // hash of the file
 	file    os.FileInfo       // nil if it could not be read
-	settled bool              // a later change of the file changes its time, too
+	settled bool              // any later change of the file also changes its time
 }
 
 // Check reads the keys. It returns an error if one of them is invalid, or the file cannot be read.
@@ -130,7 +130,7 @@ func (k *Keys) now() time.Time {
 	return time.Now()
 }
 
-// current returns the keys after reading a file that has changed.
+// current returns the keys. It reads the file again if it has changed.
 func (k *Keys) current(ctx context.Context) *loadedKeys {
 	now := k.loaded.Load()
 	if k.File == "" || now.isOf(k.File) {
@@ -151,17 +151,17 @@ func (k *Keys) current(ctx context.Context) *loadedKeys {
 	return k.loaded.Load()
 }
 
-// isOf reports whether the keys were read from the file as it is now.
+// isOf reports whether the keys were read from the present version of the file.
 func (l *loadedKeys) isOf(path string) bool {
 	now, err := os.Stat(path)
 	return err == nil && l.file != nil && l.settled && os.SameFile(now, l.file) &&
 		now.ModTime().Equal(l.file.ModTime()) && now.Size() == l.file.Size()
 }
 
-// settling is the time during which a file can change again without a change of its time, on all file systems.
+// settling is how long a file may change again without a new modification time, on any file system.
 const settling = 2 * time.Second
 
-// load reads the keys. Before are the previous ones, which stay if the file has the same content, or cannot be used.
+// load reads the keys. before contains the previous keys, which are kept if the file is unchanged or unusable.
 func (k *Keys) load(before *loadedKeys) error {
 	loaded := &loadedKeys{settled: true}
 	if before != nil {
@@ -213,7 +213,7 @@ func (l *loadedKeys) read(path string, now time.Time) ([]byte, error) {
 	return content, nil
 }
 
-// infosOf validates keys, and returns the information about the requests with each, by its digest.
+// infosOf validates keys, and returns the information for requests with each key, by the digest of the key.
 func infosOf(keys []Key, issuer string) (map[[sha256.Size]byte]*Info, error) {
 	if len(keys) > maxKeys {
 		return nil, fmt.Errorf("there are %d keys; the limit is %d", len(keys), maxKeys)

@@ -26,7 +26,7 @@ func keysOf(t testing.TB, users ...string) []byte {
 	return must.Get(auth.FormatKeys(keys))(t)
 }
 
-// userOf returns the user of a key, or the reason for which it is rejected.
+// userOf returns the user of a key, or the reason why it is rejected.
 func userOf(k *auth.Keys, key string) string {
 	info, err := k.Verify(context.Background(), key)
 	var invalid *auth.InvalidTokenError
@@ -62,8 +62,8 @@ func TestKeysIdentifyTheirUsers(t *testing.T) {
 	must.CheckEqual(t, userOf(k, "a"), "ada at https://keys.example")
 }
 
-// Rule R14. A key is accepted beside the tokens of an issuer, although it has no audience. It is never sent to the
-// issuer.
+// Rule R14. A key is accepted along with the tokens of an issuer, although it has no audience. It is never sent to
+// the issuer.
 func TestKeysAreAcceptedBesideAnIssuer(t *testing.T) {
 	p := resourceOf(t, map[string]*auth.Info{"token": {}, "aimless": {Audience: []string{}}})
 	var asked []string
@@ -91,7 +91,7 @@ func TestTheFileOfKeysIsReadAgainWhenItChanges(t *testing.T) {
 	must.CheckFails(t, k.Check(), "parley key add", "no file")
 	now := time.Now()
 	k = &auth.Keys{File: file, Logger: k.Logger, Now: func() time.Time { return now.Add(time.Second) }}
-	inPlace := func(content []byte) error { // twice within the resolution of the clock of the file system
+	inPlace := func(content []byte) error { // write within the resolution of the file system's clock
 		return errors.Join(os.WriteFile(file, content, 0o600), os.Chtimes(file, now, now))
 	}
 	replaced := func(content []byte) error {
@@ -106,7 +106,7 @@ func TestTheFileOfKeysIsReadAgainWhenItChanges(t *testing.T) {
 	for i, step := range []struct {
 		write   func([]byte) error
 		content []byte
-		want    string // of the keys of ada, bob and eve
+		want    string // whether the keys of ada, bob and eve are accepted
 		logged  string
 	}{
 		{inPlace, keysOf(t, "bob"), "nyn", ""}, // of the same size, at once
@@ -137,7 +137,7 @@ func TestTheFileOfKeysIsReadAgainWhenItChanges(t *testing.T) {
 	}
 }
 
-// Once a file is older than the time in which a change may not show, it is not read for each request.
+// Once a file is too old for a change to go unnoticed, it is no longer read for each request.
 func TestAnOldFileOfKeysIsReadOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.json")
 	must.Do(t, os.WriteFile(file, keysOf(t, "ada"), 0o600))
@@ -146,7 +146,7 @@ func TestAnOldFileOfKeysIsReadOnce(t *testing.T) {
 	k := &auth.Keys{File: file}
 	must.CheckEqual(t, userOf(k, "key of ada"), "ada at keys")
 	must.Do(t, os.WriteFile(file, keysOf(t, "bob"), 0o600))
-	must.Do(t, os.Chtimes(file, old, old)) // a change that nobody can see shows that the file is not read
+	must.Do(t, os.Chtimes(file, old, old)) // the change is invisible, so nobody may read the file
 	must.CheckEqual(t, userOf(k, "key of ada"), "ada at keys")
 	must.Do(t, os.Chtimes(file, old, old.Add(time.Millisecond)))
 	must.CheckEqual(t, userOf(k, "key of ada"), "unknown API key")

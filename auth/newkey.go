@@ -12,7 +12,7 @@ import (
 const (
 	keyPrefix   = "pk_"
 	randomChars = 32
-	sumChars    = 6 // 62 to the power of 6 exceeds 2 to the power of 32
+	sumChars    = 6 // 62⁶ exceeds 2³²
 	keyChars    = len(keyPrefix) + randomChars + sumChars
 
 	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -30,7 +30,7 @@ func NewKey() string {
 		var random [randomChars]byte
 		rand.Read(random[:])
 		for _, b := range random {
-			// Bytes that are not below a multiple of 62 would make some characters more likely.
+			// Larger bytes, beyond the last multiple of 62, would make some characters more likely.
 			if int(b) < 4*len(base62) && len(key) < keyChars-sumChars {
 				key = append(key, base62[int(b)%len(base62)])
 			}
@@ -50,7 +50,7 @@ func checksum(rest string) string {
 	return string(digits[:])
 }
 
-// isMistyped reports whether a token begins as an API key, and is none.
+// isMistyped reports whether a token begins like an API key but has the wrong length or checksum.
 func isMistyped(token string) bool {
 	if !strings.HasPrefix(token, keyPrefix) {
 		return false

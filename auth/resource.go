@@ -75,7 +75,7 @@ type ProtectedResource struct {
 
 	once     sync.Once
 	err      error
-	endpoint endpoint // of URI; zero if URI is empty
+	endpoint endpoint // parsed URI; zero if URI is empty
 }
 
 // Check returns an error if a field has an invalid value.
@@ -205,7 +205,7 @@ func (p *ProtectedResource) ServeMetadata(w http.ResponseWriter, r *http.Request
 	if p.URI != "" {
 		uri = p.URI // clients repeat it byte for byte
 	}
-	document, _ := json.Marshal(metadata{ // cannot fail: it has only strings
+	document, _ := json.Marshal(metadata{ // cannot fail: the values are strings
 		Resource: uri, Issuers: p.Issuers, Scopes: scopes, Methods: []string{"header"},
 		Name: p.Name, Algorithms: p.proofAlgorithms(), DPoPRequired: p.RequireDPoP,
 	})
@@ -219,8 +219,8 @@ func (p *ProtectedResource) ServeMetadata(w http.ResponseWriter, r *http.Request
 // endpoint is the URI of a resource and its parts.
 type endpoint struct {
 	uri    string // canonical
-	origin string // of uri
-	path   string // of uri, with the query if it has one
+	origin string // origin of uri
+	path   string // path of uri, with its query if any
 }
 
 func endpointOf(canonical string) endpoint {

@@ -167,8 +167,8 @@ func TestProofVerifierDecides(t *testing.T) {
 	}
 }
 
-// The tokens of a resource without an authorization server, such as API keys, need no audience. One that they have is
-// compared nevertheless, and so are all other properties.
+// The tokens of a resource without an authorization server, such as API keys, need no audience. If they have one, it
+// is still compared, and so are all other properties.
 func TestResourceWithoutIssuersHasNoMetadata(t *testing.T) {
 	tokens := map[string]*auth.Info{
 		"key": {}, "for-others": {Audience: []string{"https://other.example"}}, "for-none": {Audience: []string{}},

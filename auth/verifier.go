@@ -111,10 +111,10 @@ type Info struct {
 	// to [ProtectedResource.Implies]. Nil: no scope includes another.
 	Implies func(granted, needed string) bool
 
-	// own means that the token was issued by this program, for this server: an API key of [Keys].
+	// own is set if this program issued the token for this server: an API key of [Keys].
 	own bool
 	// token is the access token, for oauth.TokenExchange. It is a pointer so that no verb of package fmt
-	// prints it within another value. Nil in an Info that Authenticate has not returned.
+	// prints it within another value. It is nil in an Info that Authenticate has not returned.
 	token *string
 }
 
@@ -122,7 +122,8 @@ type Info struct {
 // name contains dots, such as "https://example.com/roles", is found by that name. The caller must not modify the value.
 func (i *Info) Claim(name string) (json.RawMessage, bool) { return claim(i.Claims, name) }
 
-// claim prefers the longest name that object contains, so that a name with dots has one meaning.
+// claim finds a claim by name or path. It prefers the longest name that object contains, so that a name with
+// dots has only one meaning.
 func claim(object json.RawMessage, name string) (json.RawMessage, bool) {
 	for end := len(name); end >= 0; end = strings.LastIndexByte(name[:end], '.') {
 		if value, ok := jsonrpc.Get(object, name[:end]); ok && end == len(name) {
@@ -156,7 +157,7 @@ func (i Info) LogValue() slog.Value {
 		slog.Time("expiry", i.Expiry))
 }
 
-// credentials are the access token of a request and its scheme.
+// credentials contains the access token of a request and its scheme.
 type credentials struct {
 	dpop  bool // the scheme is DPoP, not Bearer
 	token string
@@ -165,9 +166,9 @@ type credentials struct {
 // maxToken is the maximum length of a token in bytes.
 const maxToken = 16 << 10
 
-// readCredentials reads the Authorization headers of a request (RFC 6750, section 2.1;
-// RFC 9449, section 7.1). Tokens in the query or the body do not count. Given is false if there is no
-// header, or one of another scheme; ok is false if the header is malformed.
+// readCredentials reads the Authorization headers of a request (RFC 6750, section 2.1; RFC 9449,
+// section 7.1). Tokens in the query or the body do not count. given is false if there is no header,
+// or only one with another scheme; ok is false if the header is malformed.
 func readCredentials(headers []string) (c credentials, given, ok bool) {
 	switch {
 	case len(headers) == 0:

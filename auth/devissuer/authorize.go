@@ -20,13 +20,13 @@ type grant struct {
 	client, user, resource string
 	scopes                 []string
 
-	// Of the authorization request, until its code is redeemed.
+	// From the authorization request, until its code is redeemed.
 	redirectURI, challenge string
 	until                  time.Time
 }
 
-// serveAuthorize is the authorization endpoint (RFC 6749, section 4.1.1). Its page submits the decision of the user to
-// the same URL, which is read again then.
+// serveAuthorize is the authorization endpoint (RFC 6749, section 4.1.1). Its page submits the user's decision to the
+// same URL, which is then read again.
 func (i *Issuer) serveAuthorize(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	redirectURI := query.Get("redirect_uri")
@@ -144,8 +144,8 @@ func (i *Issuer) showPage(w http.ResponseWriter, c *Client, g *grant) {
 	}
 }
 
-// pageOf returns the page for a client that requests a grant. (It uses no html/template: the linker would then keep
-// every exported method in the program.)
+// pageOf returns the page for a client that requests a grant. It does not use html/template, with which the linker
+// would keep every exported method in the program.
 func pageOf(c *Client, g *grant, users []string) string {
 	var b strings.Builder
 	add := func(format string, values ...any) {

@@ -20,9 +20,9 @@ import (
 
 const (
 	defaultUser     = "developer"
-	defaultLifetime = 5 * time.Minute // of access tokens
+	defaultLifetime = 5 * time.Minute // lifetime of access tokens
 	codeLifetime    = time.Minute
-	maxEntries      = 1000 // of each table
+	maxEntries      = 1000 // entries per table
 	maxBody         = 64 << 10
 )
 
@@ -48,19 +48,19 @@ type Config struct {
 // Issuer is a running authorization server. All methods are safe for concurrent use.
 type Issuer struct {
 	config Config
-	url    string // the issuer identifier, an origin
+	url    string // issuer identifier, an origin
 	host   string // required Host header
 	logger *slog.Logger
 	server *http.Server
 	served chan struct{} // closed when Serve has returned
 	conns  sync.WaitGroup
-	key    jose.JSONWebKey // published
+	key    jose.JSONWebKey // the published key
 	signer jose.Signer
 
 	mu        sync.Mutex
 	clients   table[*Client]
 	codes     table[*grant]
-	refreshes table[*grant] // by refresh token
+	refreshes table[*grant] // grants by refresh token
 }
 
 // Start returns an issuer that serves on a free port of 127.0.0.1 until [Issuer.Close]. It fails if the configuration
@@ -229,10 +229,10 @@ func checkUser(name string) error {
 	return err
 }
 
-// table keeps the newest entries. The caller holds Issuer.mu.
+// table keeps the newest entries and drops the oldest ones. The caller holds Issuer.mu.
 type table[T any] struct {
 	entries map[string]T
-	keys    []string // the oldest first; a removed one stays until it is the oldest
+	keys    []string // oldest first; a removed key stays until it is the oldest
 }
 
 func (t *table[T]) put(key string, value T) {

@@ -45,7 +45,7 @@ const (
 
 var public = Client{ID: "editor", RedirectURIs: []string{redirect}}
 
-// changed returns parameters with changes, which are names and values. An empty value removes the parameter.
+// changed returns parameters with changes, given as names and values. An empty value removes the parameter.
 func changed(parameters url.Values, changes ...string) string {
 	for n := 0; n < len(changes); n += 2 {
 		parameters.Set(changes[n], changes[n+1])
@@ -146,7 +146,7 @@ func TestUsersLogInAndClientsRefresh(t *testing.T) {
 	group.Wait()
 }
 
-// A code is for the request that it was issued for, and counts once, even if it is rejected.
+// A code works only for the request that it was issued for, and only once, even if it is rejected.
 func TestCodeIsBoundToItsRequest(t *testing.T) {
 	i := start(t, Config{Clients: []Client{public, {ID: "other", RedirectURIs: []string{redirect}}}})
 	for name, change := range map[string][]string{

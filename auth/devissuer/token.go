@@ -37,7 +37,7 @@ type Client struct {
 	// that the port of http://127.0.0.1 and http://[::1] is ignored (RFC 8252, section 7.3).
 	RedirectURIs []string
 
-	name string // of a client that has registered itself
+	name string // name of a client that registered itself
 }
 
 func (c *Client) check() error {
@@ -71,14 +71,14 @@ func withoutPort(uri string) string {
 	return u.String()
 }
 
-// client returns the client with an ID, nil if there is none.
+// client returns the client with an ID, or nil.
 func (i *Issuer) client(id string) *Client {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.clients.entries[id]
 }
 
-// serveRegister registers a public client, whatever it asks for (RFC 7591).
+// serveRegister registers a public client, whatever kind of client it asks for (RFC 7591).
 func (i *Issuer) serveRegister(w http.ResponseWriter, r *http.Request) {
 	var metadata struct {
 		ID           string   `json:"client_id"`

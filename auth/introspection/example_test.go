@@ -7,7 +7,7 @@ import (
 	"github.com/parley-mcp/parley/auth/introspection"
 )
 
-// A server whose tokens only the authorization server can read.
+// Only the authorization server can read the tokens of this server.
 func ExampleVerifier() {
 	resource := &auth.ProtectedResource{
 		URI:     "https://example.com/mcp",

@@ -82,7 +82,7 @@ const (
 	googleIssuer = "https://accounts.google.com"
 )
 
-// errNow marks an error that a token has at this time, and perhaps not a second later. It has no text.
+// errNow marks an error that depends on the time and may be gone a second later. It has no text.
 var errNow = errors.New("")
 
 var errBusy = fmt.Errorf("%w: %d introspection requests are running, the limit", auth.ErrUnavailable, maxConcurrent)
@@ -192,7 +192,7 @@ func (v *Verifier) introspect(ctx context.Context, token string) (*auth.Info, er
 	}
 	c, ok := issuer.ReadClaims(data, profile, v.ScopesFrom)
 	switch {
-	case !c.Active && !v.TokenInfo: // the other members have no meaning then
+	case !c.Active && !v.TokenInfo: // then the other fields have no meaning
 		return nil, issuer.Invalid("the token is not active: it has expired or was revoked, so get a new one")
 	case !ok:
 		return nil, issuer.Invalid("a claim of the token is malformed")

@@ -214,7 +214,8 @@ func TestConcurrentRequestsAreLimited(t *testing.T) {
 	}
 }
 
-// The clock of the authorization server may be ahead. A token that is not valid yet is asked for again.
+// The clock of the authorization server may be ahead. The endpoint is asked again about a token that is
+// not valid yet.
 func TestClocksMayDiffer(t *testing.T) {
 	start := time.Now()
 	at := func(d time.Duration) int64 { return start.Add(d).Unix() }
@@ -230,7 +231,7 @@ func TestClocksMayDiffer(t *testing.T) {
 		_, err := v.Verify(t.Context(), token)
 		must.CheckEqual(t, err == nil, valid, token, err)
 	}
-	now = start.Add(2 * time.Second) // the leeway is 30, and a rejection of another kind is still cached
+	now = start.Add(2 * time.Second) // the leeway is 30 s, and a rejection of another kind is still cached
 	must.Check(t, must.Err(v.Verify(t.Context(), "later")), "a rejection because of the time was cached")
 }
 
@@ -267,7 +268,7 @@ func TestActiveTokensThatGiveNoAccessAreInvalid(t *testing.T) {
 	}
 }
 
-// The endpoint of Google takes the token as credentials, and its numbers are texts.
+// Google's endpoint takes the token as credentials and returns numbers as strings.
 func TestTokensOfGoogle(t *testing.T) {
 	now := time.Now()
 	respond := object{"azp": "client.apps.example", "aud": "client.apps.example", "sub": "1", "scope": "openid email",

@@ -24,7 +24,7 @@ import (
 type jws struct {
 	alg, kid, typ string
 	jwk           []byte // JSON; nil if absent
-	payload       []byte // a JSON object without duplicate names
+	payload       []byte // a JSON object without duplicate keys
 	signed        string // the input of the signature
 	signature     []byte
 }
@@ -34,7 +34,7 @@ var errNotJWS = errors.New("not a signed JSON Web Token")
 const maxKeyID = 512 // bytes
 
 // parseJWS parses a token. It rejects what two parsers could read differently: duplicate
-// names, padding bits, and line breaks in base64.
+// keys, padding bits, and line breaks in base64.
 func parseJWS(token string) (*jws, error) {
 	if len(token) > maxToken {
 		return nil, errNotJWS
@@ -86,8 +86,7 @@ func (t *jws) isType(want string) bool {
 	return strings.EqualFold(typ, want)
 }
 
-// decodeObject decodes a JSON object. There may be white space around it (RFC 7519, section
-// 7.1).
+// decodeObject decodes a JSON object. White space may surround it (RFC 7519, section 7.1).
 func decodeObject(text string) ([]byte, bool) {
 	data, ok := decodeBase64(text)
 	data = bytes.Trim(data, " \t\r\n")
@@ -95,15 +94,15 @@ func decodeObject(text string) ([]byte, bool) {
 }
 
 func decodeBase64(text string) ([]byte, bool) {
-	if strings.ContainsAny(text, "\r\n") { // DecodeString skips them
+	if strings.ContainsAny(text, "\r\n") { // DecodeString would skip them
 		return nil, false
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	return data, err == nil
 }
 
-// algorithms are the accepted signature algorithms. All are asymmetric, so that a party
-// that can verify a token cannot sign one (RFC 8725, section 3).
+// algorithms lists the accepted signature algorithms. All are asymmetric, so that a
+// party that can verify a token cannot sign one (RFC 8725, section 3).
 var algorithms = []string{"ES256", "ES384", "ES512", "EdDSA", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512"}
 
 // supported reports whether a token may be signed with alg.

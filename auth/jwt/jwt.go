@@ -156,7 +156,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*auth.Info, error)
 		return nil, err
 	}
 	candidates, fetched, err := keys.find(ctx, t.kid, t.alg, time.Time{})
-	if err == nil && !slices.ContainsFunc(candidates, t.verify) { // the issuer may have another key with this id now
+	if err == nil && !slices.ContainsFunc(candidates, t.verify) { // the issuer may now use another key with this ID
 		candidates, _, err = keys.find(ctx, t.kid, t.alg, fetched)
 	}
 	if err != nil {

@@ -25,9 +25,9 @@ import (
 const (
 	keysFresh     = time.Hour        // keys of this age are used without a fetch
 	keysUsable    = 2 * time.Hour    // keys of this age are used if a fetch fails
-	fetchInterval = 10 * time.Second // between two fetches
+	fetchInterval = 10 * time.Second // minimum time between two fetches
 	fetchTimeout  = 10 * time.Second
-	maxCandidates = 8 // keys that are tried for a token that names none
+	maxCandidates = 8 // keys that are tried for a token without a key ID
 )
 
 // keyCache caches the keys of one issuer. A goroutine that needs newer keys fetches them
@@ -44,9 +44,9 @@ type keyCache struct {
 	fetching chan struct{} // closed when the running fetch ends; nil if none runs
 }
 
-// find returns the keys that may have signed a token with this key id and algorithm, and when they were fetched. If it
-// returns no keys, the token is not valid. It fetches keys again that it fetched at newer or before, unless the last
-// fetch was a moment ago.
+// find returns the keys that may have signed a token with this key ID and algorithm, and when they were fetched. If it
+// returns none, the token is not valid. If the cached keys were fetched at newer or before, it fetches them again,
+// unless the last fetch was a moment ago.
 func (k *keyCache) find(ctx context.Context, id, alg string, newer time.Time) ([]any, time.Time, error) {
 	for {
 		k.mu.Lock()

@@ -18,13 +18,13 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// provider is an authorization server as its documentation shows it; auth/internal/issuer names the pages. The tokens
-// have the claims of the examples there, without those that are personal or opaque.
+// provider is an authorization server as its documentation describes it; auth/internal/issuer names the pages. The
+// tokens contain the claims of the examples there, except personal and opaque ones.
 type provider struct {
 	profile, issuer, otherTenant string
-	header                       object // of all tokens
+	header                       object // header of all tokens
 	access, id                   object // claims, without iss and times
-	audience, client, scopes     string // of the access token
+	audience, client, scopes     string // values expected from the access token
 	clientClaim                  string
 }
 
@@ -104,12 +104,12 @@ func (p *provider) claims(claims object) object {
 	return with(claims, object{"iss": p.issuer, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()})
 }
 
-// sign signs claims with the key of i, which has the keys of p.
+// sign signs claims with the key of i, which stands in for p.
 func (p *provider) sign(i *issuer, claims object) string {
 	return i.token(claims, with(object{"typ": nil}, p.header))
 }
 
-// signID signs claims as an ID token, whose type is never that of an access token.
+// signID signs claims as an ID token, which never has the type of an access token.
 func (p *provider) signID(i *issuer, claims object) string {
 	if p.header["typ"] == "at+jwt" {
 		return i.token(claims, object{"typ": "JWT"})
@@ -117,12 +117,13 @@ func (p *provider) signID(i *issuer, claims object) string {
 	return p.sign(i, claims)
 }
 
-// verifierOf returns a verifier of the tokens of p, whose keys i has.
+// verifierOf returns a verifier of the tokens of p, whose keys i serves.
 func (p *provider) verifierOf(i *issuer, now func() time.Time) *jwt.Verifier {
 	return &jwt.Verifier{Issuers: []string{p.issuer}, KeysURL: i.URL + "/keys", Profile: p.profile, Now: now}
 }
 
-// access presents a token, and returns the text that a rejection has for the client, and that for the operator.
+// access presents a token. For a rejected token, it returns the text for the client and the text for the
+// operator.
 func access(v auth.Verifier, token string, audiences, clients []string) (info *auth.Info, reason, remedy string) {
 	resource := &auth.ProtectedResource{URI: self, Issuers: []string{"https://as.example.com"}, Verifier: v,
 		Audiences: audiences, Clients: clients}
@@ -136,8 +137,8 @@ func access(v auth.Verifier, token string, audiences, clients []string) (info *a
 	return nil, rejection.Reason, rejection.Remedy
 }
 
-// Rules R2, R9, R10: of the tokens of each provider, only access tokens for this server are accepted, and each rejection says
-// what to do.
+// Rules R2, R9, R10: for every provider, only access tokens for this server are accepted, and each rejection says what
+// to do.
 func TestTokensOfProviders(t *testing.T) {
 	for _, p := range providers {
 		i, now := newIssuer(t), time.Now()
@@ -185,7 +186,7 @@ func TestTokensOfProviders(t *testing.T) {
 			}
 			info, reason, remedy := access(v, tc.token, tc.audiences, tc.clients)
 			if name == "ID token" && strings.Contains(reason, "send an access token") {
-				reason = tc.reason // nothing in the token says that it is an ID token, or an access token
+				reason = tc.reason // nothing in the token says whether it is an ID token or an access token
 			}
 			must.CheckThat(t, info == nil && strings.Contains(reason, tc.reason) &&
 				strings.Contains(remedy, tc.remedy) && !strings.Contains(reason, "--auth"),
@@ -199,8 +200,8 @@ func TestTokensOfProviders(t *testing.T) {
 	}
 }
 
-// Rule R9: no setting makes an ID token an access token, not even with its audience, and without the claims that only
-// some ID tokens have.
+// Rule R9: no setting turns an ID token into an access token, even if the audience fits and the claims that only some
+// ID tokens contain are missing.
 func TestNoProfileAcceptsAnIDToken(t *testing.T) {
 	google := provider{issuer: "https://accounts.google.com", header: object{"typ": "JWT"},
 		id: object{"sub": "1", "azp": app, "aud": app, "email": "ada@example.com", "at_hash": "h"}}
@@ -230,7 +231,7 @@ func TestNoProfileAcceptsAnIDToken(t *testing.T) {
 	}
 }
 
-// Rule R9: the other tokens of a provider are not access tokens, either, although they have a client and scopes.
+// Rule R9: the other tokens of a provider are not access tokens, either, although they name a client and scopes.
 func TestOtherTokensOfAProviderAreInvalid(t *testing.T) {
 	i := newIssuer(t)
 	base := with(i.claims(), object{"azp": app, "client_id": app, "aud": "mcp", "scope": "tools", "jti": "1"})
@@ -247,7 +248,7 @@ func TestOtherTokensOfAProviderAreInvalid(t *testing.T) {
 			}
 		}
 	}
-	for _, ver := range []any{nil, "3.0", 2} { // the rule is that of version 1.0 and 2.0
+	for _, ver := range []any{nil, "3.0", 2} { // the rule covers versions 1.0 and 2.0
 		v := &jwt.Verifier{Issuers: []string{i.URL}, Profile: "entra"}
 		if _, reason, _ := access(v, i.token(with(base, object{"scp": "tools", "ver": ver}), object{"typ": "JWT"}),
 			[]string{"mcp"}, nil); !strings.Contains(reason, "send an access token") {
@@ -256,7 +257,7 @@ func TestOtherTokensOfAProviderAreInvalid(t *testing.T) {
 	}
 }
 
-// Without a profile, the error of a token names the one that fits. The client learns the provider only.
+// Without a profile, the error names the profile that fits the token. The client learns only the provider.
 func TestErrorsNameTheProfileOfAToken(t *testing.T) {
 	for _, p := range providers {
 		i := newIssuer(t)
@@ -280,8 +281,8 @@ func TestErrorsNameTheProfileOfAToken(t *testing.T) {
 	must.CheckContains(t, remedy, "--auth type=JWT")
 }
 
-// Rule R11: the version of a token of Entra decides about its issuer, and Auth0 ends its issuer with a slash. No other
-// issuer is proposed.
+// Rule R11: the issuer in an Entra token depends on the token's version, and Auth0's issuer ends with a slash. The
+// error proposes no other issuer.
 func TestErrorsNameAnotherNameOfTheIssuer(t *testing.T) {
 	for _, tc := range []struct{ trusted, named string }{
 		{"https://login.microsoftonline.com/" + tenant + "/v2.0", "https://sts.windows.net/" + tenant + "/"},
@@ -301,7 +302,8 @@ func TestErrorsNameAnotherNameOfTheIssuer(t *testing.T) {
 	}
 }
 
-// Rule R10: a token whose tenant is not that of its issuer is for another one, even if it has the right signature.
+// Rule R10: a token whose tenant differs from its issuer's tenant belongs to another tenant, even if the signature
+// is right.
 func TestTheTenantOfATokenMustBeThatOfItsIssuer(t *testing.T) {
 	for _, p := range providers {
 		if p.profile != "entra" {
@@ -335,7 +337,7 @@ func TestScopesComeFromTheConfiguredClaim(t *testing.T) {
 func TestTypesOfTokens(t *testing.T) {
 	i := newIssuer(t)
 	for _, tc := range []struct {
-		typ   any // of the header; nil: none
+		typ   any // typ in the header; nil: none
 		types []string
 		ok    bool
 	}{

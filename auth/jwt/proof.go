@@ -154,7 +154,7 @@ type proof struct {
 	id, method, url  string
 	tokenHash, nonce string
 	issued           time.Time
-	thumbprint       string // of the key that signed it
+	thumbprint       string // thumbprint of the key that signed it
 }
 
 const maxProofID = 256 // bytes
@@ -313,12 +313,12 @@ func mac(key, at []byte) []byte {
 }
 
 // replays remembers the proofs that were used for as long as they are valid (RFC 9449,
-// section 11.1). It has two generations: after a window the newer one becomes the older
-// one, and the older one is dropped, so that it need not search for expired proofs. At
-// its limit it rejects new proofs rather than forget one, because a forgotten proof could
-// be used twice.
+// section 11.1). It keeps two generations: after each window, the newer generation
+// becomes the older one, and the older one is dropped, so that no search for expired
+// proofs is necessary. At its limit it rejects new proofs rather than forget one, because
+// a forgotten proof could be used twice.
 type replays struct {
-	window time.Duration // how long a proof is valid, at most
+	window time.Duration // the longest time for which a proof is valid
 
 	mu           sync.Mutex
 	turned       time.Time // when newer was begun
@@ -331,7 +331,7 @@ type generation struct {
 }
 
 const (
-	maxProofs       = 200_000 // in a generation, about 10 MB
+	maxProofs       = 200_000 // per generation, about 10 MB
 	maxProofsPerKey = 50_000
 )
 

@@ -52,7 +52,7 @@ func hash(token string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// proof makes a proof for a POST to self. Claims changes its claims, header members of the JWS header.
+// proof makes a proof for a POST to self. claims changes the claims, header changes fields of the JWS header.
 func (p *prover) proof(token string, claims object, header ...object) string {
 	public := must.Get(json.Marshal(p.jwk))(p.t)
 	base := object{"jti": rand.Text(), "htm": "POST", "htu": self, "iat": time.Now().Unix(), "ath": hash(token)}
@@ -219,7 +219,7 @@ func TestProofsAreAcceptedOnce(t *testing.T) {
 	now := time.Now()
 	a := resourceOf(t, map[string]*auth.Info{"token": {KeyThumbprint: p.thumbprint}})
 	a.DPoP = &jwt.ProofVerifier{Now: func() time.Time { return now }}
-	// Issued as far in the future as clocks may differ, so that it is valid for two minutes.
+	// It is issued as far in the future as clocks may differ, so it is valid for two minutes.
 	early := p.proof("token", object{"iat": now.Add(time.Minute).Unix()})
 	_, rejection, _ := present(a, "DPoP", "token", early)
 	must.That(t, rejection == nil, "%+v", rejection)
@@ -255,7 +255,7 @@ func TestReplicasWithOneStoreAcceptAProofOnce(t *testing.T) {
 		"without the store: %+v", rejection)
 }
 
-// docs/program/scale.md has this number.
+// docs/program/scale.md states this number.
 func TestProofIsOneOperationOfTheStore(t *testing.T) {
 	p := newProver(t)
 	kv := &puttingKV{}
@@ -279,20 +279,20 @@ func (kv *puttingKV) Put(context.Context, string, []byte, store.PutOptions) (uin
 	return 1, nil
 }
 
-// brokenKV cannot be written.
+// brokenKV rejects writes.
 type brokenKV struct{ store.KV }
 
 func (brokenKV) Put(context.Context, string, []byte, store.PutOptions) (uint64, error) {
 	return 0, errors.New("no connection")
 }
 
-// Replicas without a common store do not share used proofs. With nonces of its own, each replica rejects a proof that
-// was used at another for its nonce.
+// Replicas without a common store do not share used proofs. If each replica issues its own nonces, it rejects a proof
+// that was used at another replica because of the nonce.
 func TestReplicasWithOwnNoncesRejectProofsOfOthers(t *testing.T) {
 	p := newProver(t)
 	for name, tc := range map[string]struct {
 		keys [][]byte
-		code string // at the other replica, empty if it is accepted
+		code string // error code at the other replica; empty: accepted
 	}{
 		"own keys":    {nil, "use_dpop_nonce"},
 		"shared keys": {[][]byte{bytes.Repeat([]byte("k"), 32)}, ""},
@@ -319,7 +319,7 @@ func TestReplicasWithOwnNoncesRejectProofsOfOthers(t *testing.T) {
 	}
 }
 
-// Rule R6: a rejection contains nothing of the token and the proof.
+// Rule R6: a rejection contains no part of the token or the proof.
 func TestRejectionsDoNotContainTheProof(t *testing.T) {
 	const canary = "planted-canary-token"
 	p := newProver(t)
@@ -418,7 +418,7 @@ func with(claims, changes object) object {
 	return changed
 }
 
-// token signs claims. Header changes members of the JWS header.
+// token signs claims. header changes fields of the JWS header.
 func (i *issuer) token(claims object, header ...object) string {
 	k := i.key.Load()
 	return sign(i.t, jose.ES256, k.private, claims, append([]object{{"typ": "at+jwt", "kid": k.id}}, header...)...)

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	typeAccessToken = "at+jwt" // RFC 9068, section 2.1
-	typeJWT         = "JWT"    // of any token (RFC 7519, section 5.1)
+	typeAccessToken = "at+jwt" // the type of RFC 9068, section 2.1
+	typeJWT         = "JWT"    // the type of any token (RFC 7519, section 5.1)
 )
 
-// checkUse checks that a genuine token is an access token, and of the tenant of its issuer.
+// checkUse checks that a genuine token is an access token and belongs to the tenant of its issuer.
 func (v *Verifier) checkUse(t *jws, c *issuer.Claims) error {
 	types := v.Types
 	if types == nil {

@@ -249,7 +249,7 @@ func TestKeyRotationCausesOneFetch(t *testing.T) {
 	must.Check(t, must.Err(v.Verify(t.Context(), long)), "after the issuer has recovered")
 }
 
-// An issuer that starts anew, such as one for development, may give its new key the old id.
+// An issuer that is restarted, for instance in development, may give its new key the old ID.
 func TestAChangedKeyWithTheSameIDIsFetched(t *testing.T) {
 	i := newIssuer(t)
 	now := time.Now()
@@ -351,7 +351,7 @@ func TestCheckRejectsInsecureIssuers(t *testing.T) {
 
 // FuzzJWT signs any header and claims with the issuer's key, and can change the token afterwards. A token that Verify
 // accepts has a signature that another library accepts, the algorithm of the key, the type of an access token, the
-// issuer, a subject, and an expiry that has not passed. The audience is that of the claims. The key and the time are
+// issuer, a subject, and an expiry that has not passed. The audience comes from the claims. The key and the time are
 // fixed, so that fuzzing can run in several processes.
 func FuzzJWT(f *testing.F) {
 	const now = 1000
@@ -425,7 +425,7 @@ func FuzzJWT(f *testing.F) {
 	})
 }
 
-// The error of a fetch of keys keeps the cause of a failed connection and its text.
+// If keys cannot be fetched, the error keeps the cause of the failed connection and its text.
 func TestErrorsKeepTheCauseOfAFailedFetch(t *testing.T) {
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -463,7 +463,7 @@ func TestTokensOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	maker := newTokenMaker(t, i)
 	for _, c := range corpus.Cases(t, "rules/tokens") {
 		text := string(c.Bytes(t, maker.fragments))
-		// A case of several lines is the parts of the token.
+		// A case of several lines contains the parts of the token.
 		if strings.Contains(c.Input, "\n") {
 			text = maker.token(t, c)
 		}
@@ -503,7 +503,7 @@ func newTokenMaker(t *testing.T, i *issuer) *tokenMaker {
 	return m
 }
 
-// members defines the fragments of an object with the given members: all, and all without one.
+// members defines fragments of an object with the given keys: with all of them, and with each one left out.
 func (m *tokenMaker) members(name string, members ...string) string {
 	for n, member := range members {
 		without := slices.Delete(slices.Clone(members), n, n+1)
@@ -513,8 +513,8 @@ func (m *tokenMaker) members(name string, members ...string) string {
 	return m.fragments[name]
 }
 
-// token returns the token of a case. The lines are separated before the expressions in them are replaced, which may
-// contain line breaks.
+// token returns the token of a case. The lines are split before the expressions in them are replaced, because an
+// expression may produce line breaks.
 func (m *tokenMaker) token(t *testing.T, c corpus.Case) string {
 	var parts [3]string
 	for n, line := range strings.Split(c.Input, "\n") {

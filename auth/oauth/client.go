@@ -106,10 +106,10 @@ type Client struct {
 
 // AuthorizationRequest describes an authorization before it starts.
 type AuthorizationRequest struct {
-	Server   string   // the URL of the MCP server
-	Issuer   string   // the authorization server
-	Scopes   []string // the scopes to request; empty: the default of the authorization server
-	Previous []string // the scopes of the previous request, nil if there was none
+	Server   string   // URL of the MCP server
+	Issuer   string   // identifier of the authorization server
+	Scopes   []string // scopes to request; empty: the default of the authorization server
+	Previous []string // scopes of the previous request; nil if there was none
 }
 
 // maxServers is the maximum number of servers of one Client.
@@ -184,7 +184,7 @@ func (c *Client) session(server string) (*session, error) {
 	return s, nil
 }
 
-// canonicalServer returns the form of an MCP server's URL that is the key of sessions
+// canonicalServer returns the form of an MCP server's URL that identifies sessions
 // and store entries: scheme and host in lower case, no user, no fragment.
 func canonicalServer(server string) (string, error) {
 	u, err := url.Parse(server)
@@ -196,7 +196,8 @@ func canonicalServer(server string) (string, error) {
 	return u.String(), nil
 }
 
-// settings are the settings of a login that deviate from the specification. They are stored with the login.
+// settings contains the settings of a login that deviate from the specification. They are stored with the
+// login.
 type settings struct {
 	NoResource bool `json:"no_resource,omitzero"`
 	AssumePKCE bool `json:"assume_pkce,omitzero"`
@@ -233,9 +234,9 @@ func (c *Client) logger() *slog.Logger {
 	return slog.Default()
 }
 
-// challengeOf returns the challenge to respond to: of the scheme of the rejected request,
-// or else the first one of a supported scheme. Supported is false if the response has
-// only challenges of other schemes.
+// challengeOf returns the challenge to respond to: the one with the scheme of the
+// rejected request, or else the first one with a supported scheme. supported is false if
+// all challenges have other schemes.
 func challengeOf(header http.Header, scheme string) (c challenge.Challenge, supported bool) {
 	all := challenge.Parse(header.Values("WWW-Authenticate"))
 	for _, scheme := range []string{scheme, typeBearer, typeDPoP} {
@@ -368,7 +369,7 @@ func (c *Client) Servers(ctx context.Context) ([]string, error) {
 	return servers, nil
 }
 
-// subjectOf returns the subject of a JSON Web Token, empty for other tokens.
+// subjectOf returns the subject of a JSON Web Token, or "" for other tokens.
 func subjectOf(access string) string {
 	parts := strings.Split(access, ".")
 	if len(parts) != 3 {

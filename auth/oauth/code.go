@@ -17,7 +17,7 @@ import (
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
-// login is an authorization by the user, by the authorization code grant with PKCE (2026-07-28, basic/authorization,
+// login is an authorization by the user with the authorization code grant and PKCE (2026-07-28, basic/authorization,
 // Authorization Flow Steps). No lock is held while it waits for the user.
 type login struct {
 	discovery *discovery
@@ -72,7 +72,7 @@ func (s *session) ask(ctx context.Context, l *login) error {
 		return err
 	}
 	l.redirect, err = flow.Authorize(ctx, page)
-	if err != nil { // an authorization server does not redirect an unknown client
+	if err != nil { // the authorization server may not know the client, and then does not redirect
 		s.forgetClient(ctx, l.discovery, l.client)
 	}
 	return err
@@ -116,8 +116,8 @@ func (s *session) tokenOf(ctx context.Context, l *login) (*token, error) {
 	return t, nil
 }
 
-// isRejected reports whether an error says that another registration may help. A dynamic client can be registered for
-// fewer scopes than a login requests.
+// isRejected reports whether an error says that another registration may help. A dynamic client may have been
+// registered for fewer scopes than the login requests.
 func (c *client) isRejected(err error) bool {
 	return isServerError(err, "invalid_client", "unauthorized_client") ||
 		c.dynamic() && isServerError(err, "invalid_scope")

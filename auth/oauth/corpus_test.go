@@ -26,7 +26,8 @@ func TestAddressesOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	}
 }
 
-// Rule O6: the outcomes are for a server that does not promise the parameter iss, and for one that does.
+// Rule O6: the cases list the outcome at a server that does not promise the parameter iss, and at one
+// that does.
 func TestCallbacksOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	for _, c := range corpus.Cases(t, "rules/callbacks") {
 		var got []string

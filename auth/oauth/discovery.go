@@ -35,14 +35,14 @@ func (d *discovery) resourceID() string {
 	return d.resource.Resource
 }
 
-// record returns the part of d that is stored.
+// record returns the stored part of d.
 func (d *discovery) record() *record {
 	return &record{d.server.Issuer, d.resourceID(), d.server.fallback}
 }
 
 // discover finds the authorization server of an MCP server (2026-07-28,
-// basic/authorization/authorization-server-discovery). MetadataURL is the
-// resource_metadata of a challenge, or empty. Prefer chooses one of several authorization
+// basic/authorization/authorization-server-discovery). metadataURL is the
+// resource_metadata of a challenge, or empty. prefer chooses one of several authorization
 // servers.
 func (p *peers) discover(ctx context.Context, metadataURL, revision string,
 	prefer func(issuers []string) string) (*discovery, error) {
@@ -134,8 +134,8 @@ func (p *peers) authorizationServer(ctx context.Context, issuer string) (*server
 }
 
 // ownServer returns the metadata of an MCP server that is its own authorization server,
-// by the rules of 2025-03-26 for servers without resource metadata. Without a document
-// it has the default endpoints.
+// by the rules of 2025-03-26 for servers without resource metadata. If there is no
+// document, the server uses the default endpoints.
 func (p *peers) ownServer(ctx context.Context, revision string) (*serverMetadata, error) {
 	origin := (&url.URL{Scheme: p.server.Scheme, Host: p.server.Host}).String()
 	if _, err := p.check(origin); err != nil {
@@ -164,8 +164,8 @@ func (p *peers) noIssuer() error {
 		httpurl.WithoutQuery(p.server))
 }
 
-// ofGuess returns the error of an authorization. If the server was a guess, and its answer is not that of an
-// authorization server, there is none.
+// ofGuess returns the error of an authorization. If the authorization server was only a guess, and its
+// answer shows that it is none, ofGuess returns the error of noIssuer.
 func (p *peers) ofGuess(d *discovery, err error) error {
 	if e := new(ServerError); d.server.guessed && errors.As(err, &e) && e.Code == "" && e.status/100 == 4 {
 		return p.noIssuer()
@@ -190,7 +190,7 @@ func (p *peers) serverAt(ctx context.Context, u *url.URL,
 }
 
 // absent returns nil if a response means that there is no document. A server error does
-// not mean that, and must not lead to another URL.
+// not mean that, and must not make us try another URL.
 func absent(u *url.URL, r *response) error {
 	if r.status >= 500 || r.status == http.StatusTooManyRequests {
 		return fmt.Errorf("%w: %s responded with %s; try again later", ErrDiscovery,
@@ -248,7 +248,7 @@ const (
 	maxScopes               = 128
 )
 
-// decode decodes a JSON document. Names are case-sensitive, and a duplicate name is an
+// decode decodes a JSON document. Keys are case-sensitive, and a duplicate key is an
 // error, because two parsers could read it differently.
 func decode(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
@@ -257,8 +257,8 @@ func decode(body []byte, into any) error {
 	return nil
 }
 
-// parseResource parses the metadata of a resource. From is the URL that it was fetched
-// from, server that of the MCP server.
+// parseResource parses the metadata of a resource. from is the URL that it was fetched
+// from, server the URL of the MCP server.
 func parseResource(body []byte, from, server *url.URL) (*resourceMetadata, error) {
 	m := &resourceMetadata{}
 	if err := decode(body, m); err != nil {
@@ -283,7 +283,7 @@ func parseResource(body []byte, from, server *url.URL) (*resourceMetadata, error
 
 // isResourceOf reports whether resource, whose metadata was fetched from the URL from,
 // is the MCP server (RFC 9728, section 3.3), or a resource whose path is a prefix of the
-// server's path. In the second case from must be the metadata URL of that resource, so
+// server's path. In the second case, from must be the metadata URL of that resource, so
 // that the owner of one path cannot claim another path of the host. A trailing slash is
 // ignored.
 func isResourceOf(resource string, from, server *url.URL) bool {
@@ -338,8 +338,8 @@ func (m *serverMetadata) supportsPKCE() bool {
 	return slices.Contains(m.ChallengeMethods, "S256") || m.fallback && len(m.ChallengeMethods) == 0
 }
 
-// validScopes reports whether all scopes have the syntax of RFC 6749, section 3.3, and are
-// not too many.
+// validScopes reports whether all scopes have the syntax of RFC 6749, section 3.3, and
+// there are not too many.
 func validScopes(scopes []string) bool {
 	if len(scopes) > maxScopes {
 		return false

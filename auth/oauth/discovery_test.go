@@ -34,7 +34,7 @@ func TestDiscoveryRequestsTheWellKnownURLsInOrder(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		challengeURL, resourcePath, issuerPath, tenant string
-		mcp, as                                        []string // requested paths before the authorization
+		mcp, as                                        []string // paths requested before the authorization
 		fails                                          bool
 	}{
 		"URL in the challenge": {challengeURL: "/custom", resourcePath: "/custom", issuerPath: rfc8414,
@@ -158,8 +158,8 @@ func TestRegistrationsAreTriedInOrder(t *testing.T) {
 	}
 }
 
-// Rule O15: a client that cannot authenticate as it is registered to is an error before the user logs in, and is not
-// stored. One without a secret is public, whatever the registration says.
+// Rule O15: if a client cannot authenticate in the registered way, the login fails before the user is asked, and the
+// client is not stored. A client without a secret is public, whatever the registration says.
 func TestUnusableRegistrationsFailBeforeTheLogin(t *testing.T) {
 	const configured, prompted, dynamic = "configured", "prompted", "dynamic"
 	for _, tc := range []struct {
@@ -321,7 +321,8 @@ func TestLifetimeCanBeAString(t *testing.T) {
 	}
 }
 
-// Some authorization servers answer every unknown path with a web page. Invalid JSON at a well-known URL is an error.
+// Some authorization servers answer every unknown path with a web page. But invalid JSON at a well-known URL is an
+// error.
 func TestWebPageIsNoMetadata(t *testing.T) {
 	for page, valid := range map[string]bool{"<html></html>": true, "": true, `{}`: true, `{"issuer":`: false} {
 		w := newEnvironment(t)
@@ -334,7 +335,8 @@ func TestWebPageIsNoMetadata(t *testing.T) {
 	}
 }
 
-// After a refusal the user is asked to log in. Other errors keep the refresh token, which can be valid.
+// After a refusal, the user is asked to log in. After any other error, the refresh token is kept, because it
+// may still be valid.
 func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
 	for _, test := range []struct {
 		status  int
@@ -347,7 +349,7 @@ func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
 		{http.StatusUnauthorized, "token_revoked", true},
 		{http.StatusOK, "temporarily_unavailable", false},
 		{http.StatusBadRequest, "unsupported_grant_type", false},
-		{http.StatusForbidden, "", false}, // of a proxy, for example
+		{http.StatusForbidden, "", false}, // for example, from a proxy
 		{http.StatusTooManyRequests, "token_limit", false},
 		{http.StatusServiceUnavailable, "invalid_grant", false},
 	} {
@@ -368,7 +370,8 @@ func TestRefreshTokenIsForgottenOnlyAfterARefusal(t *testing.T) {
 	}
 }
 
-// A refresh token remains valid if the response to its use has none (RFC 6749, section 6). A login without one has none.
+// A refresh token remains valid if the response to its use contains no new one (RFC 6749, section 6). A new login
+// without a refresh token discards the old one.
 func TestRefreshTokenIsKeptIfTheResponseHasNone(t *testing.T) {
 	for _, atLogin := range []bool{true, false} {
 		w := newEnvironment(t)
@@ -397,11 +400,11 @@ func TestRefreshTokenIsKeptIfTheResponseHasNone(t *testing.T) {
 // registrations with scopes.
 func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
 	for _, test := range []struct {
-		status int      // with which a registration with scopes is rejected; 0: it is accepted
+		status int      // status that rejects a registration with scopes; 0: accepted
 		want   []string // the scopes of accepted registrations
 		fails  bool
 	}{
-		{0, []string{"tools first listed"}, false}, // the other logins are those of the same client
+		{0, []string{"tools first listed"}, false}, // the other logins use the same client
 		{http.StatusBadRequest, []string{""}, false},
 		{http.StatusForbidden, nil, true},
 	} {
@@ -433,7 +436,7 @@ func TestRegistrationHasTheScopesOfTheLogin(t *testing.T) {
 	}
 }
 
-// A client can be registered for fewer scopes than a login requests. The next login registers again.
+// A client may have been registered for fewer scopes than a login requests. The next login registers again.
 func TestInvalidScopeForgetsTheRegistration(t *testing.T) {
 	w := newEnvironment(t)
 	store := &tokenstore.Memory{}
@@ -506,13 +509,13 @@ func TestEveryRequestOfALoginUsesTheProxy(t *testing.T) {
 	must.Do(t, c.Logout(t.Context(), w.URL()))
 	steps := []string{"mcp POST /mcp", "mcp GET " + w.ResourcePath, "as GET " + w.IssuerPath, "as POST /register",
 		"as GET /authorize", "as POST /token", "as GET " + w.IssuerPath, "as POST /revoke"}
-	if !slices.Equal(w.Seen, steps) || len(seen()) != len(steps)-1 { // the browser opens the page
+	if !slices.Equal(w.Seen, steps) || len(seen()) != len(steps)-1 { // the browser, not the client, opens the page
 		t.Errorf("the servers have received %q, and the proxy %q", w.Seen, seen())
 	}
 }
 
-// Rule O12: a proxy opens no connection to an address that is not public, in any notation. Requests without a proxy are
-// checked when they are dialled.
+// Rule O12: no proxy is asked to connect to an address that is not public, in any notation. Requests without a proxy
+// are checked when they are dialled.
 func TestAddressesAreCheckedBeforeAProxy(t *testing.T) {
 	for host, allowed := range map[string]bool{
 		"as.example": true, "1.1.1.1": true, "10.0.0.1": false, "169.254.169.254": false, "[::1]": false,

@@ -14,20 +14,20 @@ import (
 // The errors of an authorization, wrapped with details. A request that fails with one of them also fails with
 // call.ErrUnauthorized.
 var (
-	// errForbiddenAddress means that a URL that a server named leads to a private
+	// errForbiddenAddress means that a server named a URL that leads to a private
 	// network, to the loopback interface, or to another address that is not public.
 	errForbiddenAddress = errors.New("address is not public")
 	// ErrDiscovery means that the metadata of the MCP server or of its authorization
 	// server is missing or unusable.
 	ErrDiscovery = errors.New("cannot discover the authorization server")
-	// errResourceMismatch means that the metadata names another resource than the MCP
-	// server.
+	// errResourceMismatch means that the metadata describes a resource other than the
+	// MCP server.
 	errResourceMismatch = errors.New("the metadata describes another resource")
-	// errIssuerMismatch means that metadata or a response names another issuer than the
-	// authorization server that was asked.
+	// errIssuerMismatch means that metadata or a response names an issuer other than
+	// the authorization server that was asked.
 	errIssuerMismatch = errors.New("unexpected issuer")
 	// errIssuerChanged means that a registration belongs to the authorization server that
-	// the MCP server named first, and that the MCP server now names another one.
+	// the MCP server named first, but the MCP server now names another.
 	errIssuerChanged = errors.New("the MCP server has changed its authorization server")
 	// ErrNoPKCE means that the metadata of the authorization server does not list the PKCE method S256.
 	// Client.AssumePKCE skips this check.
@@ -44,8 +44,8 @@ var (
 	errDeclined = errors.New("authorization declined")
 	// errInvalidResponse means that a response violates OAuth.
 	errInvalidResponse = errors.New("invalid response from the authorization server")
-	// errInsufficientScope means that the server requires scopes that were already
-	// requested for the token, or does not name them.
+	// errInsufficientScope means that the server requires scopes that the token
+	// was already requested with, or does not name the scopes.
 	errInsufficientScope = errors.New("insufficient scope")
 	// errTokenRejected means that the server rejected a token that was issued just now.
 	errTokenRejected = errors.New("the server rejected a new access token")
@@ -99,7 +99,8 @@ func (e *ServerError) Error() string {
 	return text
 }
 
-// ofResource adds ErrResource to the error of a request with the parameter resource, if the error is about that.
+// ofResource adds ErrResource to the error of a request with the parameter resource, if the error is about this
+// parameter.
 func ofResource(err error) error {
 	if e := new(ServerError); !errors.As(err, &e) || !e.aboutResource() {
 		return err
@@ -107,8 +108,8 @@ func ofResource(err error) error {
 	return fmt.Errorf("%w: %w; the setting NoResource leaves it out", ErrResource, err)
 }
 
-// aboutResource reports whether an error is about the parameter resource: it has the code for that (RFC 8707, section
-// 2), or one of a service, or its text names the parameter.
+// aboutResource reports whether an error is about the parameter resource: it has the code of RFC 8707, section 2, or
+// a code that some service uses, or its text names the parameter.
 func (e *ServerError) aboutResource() bool {
 	text := strings.ToLower(e.Description)
 	switch e.Code {

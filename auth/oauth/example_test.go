@@ -31,7 +31,7 @@ func ExampleClient() {
 	defer c.Close()
 }
 
-// A program that acts on its own behalf.
+// This program acts on its own behalf.
 func ExampleClientCredentials() {
 	auth := &oauth.Client{
 		Grant: &oauth.ClientCredentials{},
@@ -45,7 +45,7 @@ func ExampleClientCredentials() {
 	_ = d
 }
 
-// A program that shows the login of its user.
+// This program shows the login of its user.
 func ExampleClient_Status() {
 	logins := &oauth.Client{Store: &tokenstore.Memory{}} // the store of the program
 	status, err := logins.Status(context.Background(), "https://example.com/mcp")

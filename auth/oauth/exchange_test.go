@@ -25,7 +25,7 @@ func callerOf(t testing.TB, subject string) principal.Principal {
 	return who
 }
 
-// asCaller returns a context of a request that was authorized with the token "caller-SUBJECT SCOPES".
+// asCaller returns the context of a request that was authorized with the token "caller-SUBJECT SCOPES".
 func asCaller(t testing.TB, subject string, scopes ...string) context.Context {
 	p := &auth.ProtectedResource{URI: "https://gateway.example/mcp", Issuers: []string{"https://callers.example"},
 		Verifier: auth.VerifierFunc(func(context.Context, string) (*auth.Info, error) {
@@ -78,7 +78,7 @@ func dialAs(t *testing.T, w *environment, clients *callers.Clients, subject stri
 	return c
 }
 
-// exchanging returns the callers of w, whose tokens are exchanged.
+// exchanging returns the clients of callers whose tokens are exchanged at w.
 func exchanging(w *environment, g oauth.TokenExchange) *callers.Clients {
 	return &callers.Clients{New: func(principal.Principal) *oauth.Client {
 		c, grant := w.Client(), g
@@ -88,7 +88,7 @@ func exchanging(w *environment, g oauth.TokenExchange) *callers.Clients {
 	}}
 }
 
-// call calls a tool in a context of a caller, with a new connection.
+// callAs calls a tool in the context of a caller, over a new connection.
 func callAs(t *testing.T, w *environment, clients *callers.Clients, ctx context.Context) error {
 	t.Helper()
 	a, err := clients.Authorizer(auth.FromContext(ctx).Principal)
@@ -105,8 +105,8 @@ func callAs(t *testing.T, w *environment, clients *callers.Clients, ctx context.
 	return err
 }
 
-// Rules P8, R3: the token of a caller is sent to the configured token endpoint only; the environment checks that the
-// MCP server and other servers do not receive it. The metadata of the MCP server is not requested.
+// Rules P8, R3: the token of a caller is sent only to the configured token endpoint; the environment checks that no
+// other server receives it. The metadata of the MCP server is not requested.
 func TestTokenExchangeNeedsNoMetadata(t *testing.T) {
 	for audience, want := range map[string]string{"": "resource", "the-server": "audience"} {
 		w := newEnvironment(t)
@@ -125,7 +125,7 @@ func TestTokenExchangeNeedsNoMetadata(t *testing.T) {
 	}
 }
 
-// Concurrent requests of a caller share one exchange. Each caller and each set of scopes has a token of its own.
+// Concurrent requests of a caller share one exchange. Each caller and each set of scopes gets a separate token.
 func TestCallersDoNotShareExchangedTokens(t *testing.T) {
 	w := newEnvironment(t)
 	exchanges(w, nil)
@@ -148,7 +148,7 @@ func TestCallersDoNotShareExchangedTokens(t *testing.T) {
 	must.CheckEqual(t, len(w.Forms), 6)
 }
 
-// A request of one caller on the connection of another one is not sent.
+// A request of one caller is not sent on the connection of another caller.
 func TestAuthorizerOfACallerRejectsOtherCallers(t *testing.T) {
 	w := newEnvironment(t)
 	exchanges(w, nil)
@@ -164,8 +164,8 @@ func TestAuthorizerOfACallerRejectsOtherCallers(t *testing.T) {
 	}
 }
 
-// A token that has expired is replaced by an exchange of the token with which the caller's request was authorized
-// now, not with a refresh token. Without such a token the request is rejected.
+// An expired token is replaced by exchanging the token that authorized the caller's current request, not with a
+// refresh token. Without such a token, the request is rejected.
 func TestExpiredTokensAreExchangedAgain(t *testing.T) {
 	w := newEnvironment(t)
 	w.Lifetime = 0
@@ -227,7 +227,8 @@ func TestTokenExchangeRequiresASecureEndpoint(t *testing.T) {
 	}
 }
 
-// The program authenticates at the authorization server of the exchange by the method that it is registered for.
+// At the authorization server of the exchange, the program authenticates with the method that it is registered
+// for.
 func TestTokenExchangeUsesTheRegisteredMethod(t *testing.T) {
 	for method, secret := range map[string]string{"": "", "client_secret_post": oauthtest.Secret + "exchange"} {
 		w := newEnvironment(t)

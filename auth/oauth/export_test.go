@@ -25,7 +25,7 @@ func ObserveDials(c *Client, observe func(address string)) {
 	}
 }
 
-// Errors whose texts say what to do, and that no program handles.
+// Errors that tell a person what to do, and that no program handles.
 var (
 	ErrInsecureURL       = httpurl.ErrInsecure
 	ErrState             = authresponse.ErrState
@@ -47,7 +47,7 @@ func ReadIDJAG(body []byte, issuer, audience, resource, client string) (string, 
 	return readIDJAG(body, idJAG{issuer, audience, resource, client})
 }
 
-// AcceptAuthorizationResponse returns the code of an authorization response. AlwaysIss is
+// AcceptAuthorizationResponse returns the code of an authorization response. alwaysIss is
 // what the metadata of the issuer declares.
 func AcceptAuthorizationResponse(raw, state, issuer string, alwaysIss bool) (code string, err error) {
 	r, err := authresponse.Parse(raw)

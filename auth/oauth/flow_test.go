@@ -84,7 +84,7 @@ func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 		const timeout = 1500 * time.Millisecond
 		c.Interaction = &logintest.Interaction{RedirectURI: "http://localhost:3000/callback",
 			Open: func(ctx context.Context, url string) (string, error) {
-				select { // longer than the time-out
+				select { // wait longer than the time-out
 				case <-time.After(timeout + 500*time.Millisecond):
 				case <-ctx.Done():
 					return "", context.Cause(ctx)
@@ -101,7 +101,7 @@ func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
 	}
 }
 
-// Rule C1: caches separate results by the token in use.
+// Rule C1: caches keep the results of different tokens apart.
 func TestIdentityDependsOnTheToken(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.Client()
@@ -321,7 +321,7 @@ func TestTokensAreSentToTheirServerOnly(t *testing.T) {
 	a.Dialed = nil
 }
 
-// The error of a login keeps the cause of a failed connection and its text.
+// If a login fails because of a connection, the error keeps the cause and its text.
 func TestErrorsKeepTheCauseOfAFailedConnection(t *testing.T) {
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)

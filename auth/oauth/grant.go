@@ -156,8 +156,9 @@ type TokenExchange struct {
 	SubjectType string
 }
 
-// errNoCaller is the error of an exchange for a request that belongs to no authorized request of a caller. Another
-// process may have received that request: access tokens are not stored, and not sent to other processes.
+// errNoCaller is the error of an exchange if the request does not belong to an authorized request of a caller.
+// Another process may have received the caller's request: access tokens are neither stored nor sent to other
+// processes.
 var errNoCaller = errors.New("no access token of a caller: the request does not belong to an authorized request over " +
 	"HTTP that this process has received; send the request again; if another process has taken over a task, call its " +
 	"tool again")
@@ -195,11 +196,11 @@ func (g *TokenExchange) token(ctx context.Context, s *session, d *discovery, sco
 	if err != nil {
 		return nil, err
 	}
-	t.Refresh, t.Requested, t.Settings = "", scopes, with // the next token is for the user's token of that time
+	t.Refresh, t.Requested, t.Settings = "", scopes, with // next time, the user's token of then is exchanged
 	return t, nil
 }
 
-// discovery returns what takes the place of the metadata of the MCP server.
+// discovery returns a discovery that takes the place of the MCP server's metadata.
 func (g *TokenExchange) discovery(s *session) *discovery {
 	issuer := g.Registration.Issuer
 	if issuer == "" {
@@ -221,7 +222,7 @@ type exchanger struct {
 	subjectType   string                                    // empty: the default of Enterprise
 }
 
-// exchange sends the request, and returns it with the response if that is a success.
+// exchange sends the request. If it succeeds, exchange returns the request and the response.
 func (x *exchanger) exchange(ctx context.Context, s *session, form url.Values, scopes []string,
 	key *proofKey) (*response, *tokenRequest, error) {
 	endpoint, methods, err := x.endpoint(ctx, s)
@@ -292,7 +293,7 @@ func (p *peers) configured(server string) (*peers, error) {
 	return &provider, err
 }
 
-// idJAG are the required claims of an identity assertion authorization grant (ID-JAG).
+// idJAG contains the required claims of an identity assertion authorization grant (ID-JAG).
 type idJAG struct {
 	issuer   string // the identity provider; empty: not checked
 	audience string

@@ -78,7 +78,7 @@ func TestLoginFailsWithoutAuthorization(t *testing.T) {
 	}
 }
 
-// waitingUser is an Interaction whose user is at the authorization page until the test continues.
+// waitingUser returns an Interaction whose user stays at the authorization page until the test continues.
 func (w *environment) waitingUser() (i oauth.Interaction, atPage, proceed chan struct{}) {
 	atPage, proceed = make(chan struct{}, 8), make(chan struct{})
 	return &logintest.Interaction{RedirectURI: "http://localhost:3000/callback",
@@ -93,8 +93,8 @@ func (w *environment) waitingUser() (i oauth.Interaction, atPage, proceed chan s
 		}}, atPage, proceed
 }
 
-// While the user is at an authorization page, requests of this and of other processes use the stored token and renew
-// it, a request that needs a login fails at once, and another login succeeds. The login that ends last is stored.
+// While the user is at an authorization page, requests of this process and others use the stored token and renew it,
+// a request that needs a login fails at once, and another login succeeds. The login that ends last is stored.
 func TestNoRequestWaitsForTheUserOfALogin(t *testing.T) {
 	w := newEnvironment(t)
 	store := &tokenstore.Memory{}
@@ -109,7 +109,7 @@ func TestNoRequestWaitsForTheUserOfALogin(t *testing.T) {
 	go func() { ended <- waiting.Login(ctx, w.URL()) }()
 	<-atPage
 
-	first := token(ctx, t, loggedIn, w.URL()) // renews it
+	first := token(ctx, t, loggedIn, w.URL()) // renews the token
 	for name, c := range map[string]*oauth.Client{"that logs in": waiting, "of another process": alone} {
 		if got := token(ctx, t, c, w.URL()); got != first || got == "" {
 			t.Errorf("a request of the Client %s has the token %q, not %q", name, got, first)
@@ -212,8 +212,8 @@ func TestInteractionErrorContainsTheRequest(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.Client()
 	c.Interaction = nil
-	for n := range 5 { // they do not count as attempts
-		w.Scope = "tools " + strings.Repeat("x", n+1) // another key for the remembered failure
+	for n := range 5 { // these do not count as attempts
+		w.Scope = "tools " + strings.Repeat("x", n+1) // another scope, so that no remembered failure matches
 		_, err := w.Dial(c, "")
 		var needed *oauth.InteractionError
 		must.That(t, errors.As(err, &needed) && errors.Is(err, oauth.ErrInteraction) &&
@@ -260,7 +260,7 @@ func echoes(r *http.Request, body string) map[string]string {
 	return all
 }
 
-// Rule R6: no error and no log message contains a secret, whatever the authorization server does with it.
+// Rule R6: no error and no log message contains a secret, whatever the authorization server makes of it.
 func TestErrorsHaveNoSecretsOfTheRequest(t *testing.T) {
 	respond := map[string]func(w *environment, rw http.ResponseWriter, echo string){
 		"error_description": func(w *environment, rw http.ResponseWriter, echo string) {
@@ -360,7 +360,7 @@ func TestErrorsHaveNoSecretsOfEarlierRequests(t *testing.T) {
 			}
 		}
 		d := client.Dialer{Auth: c, Logger: slog.New(slog.DiscardHandler)}
-		// A failure is remembered for one address of a server.
+		// A failure is remembered per URL of a server, so use another URL.
 		_, err := d.Dial(t.Context(), client.URL(w.URL()+"?"+url.QueryEscape(by)))
 		must.That(t, err != nil && earlier != "", "%s: %v", by, err)
 		if text := err.Error() + fmt.Sprint(*steps); strings.Contains(text, earlier) {
@@ -416,7 +416,7 @@ func TestErrorsHaveNoSecretsOfTheProxy(t *testing.T) {
 func TestPendingLoginsAreFinishedByAnyProcess(t *testing.T) {
 	for _, issuer := range []string{"", "configured"} {
 		w := newEnvironment(t)
-		if issuer != "" { // then nothing is asked about it
+		if issuer != "" { // then nobody asks about it
 			issuer = w.AS.URL
 			w.ServeMCP = func(rw http.ResponseWriter, r *http.Request) bool {
 				must.CheckThat(t, r.URL.Path != w.ResourcePath && r.Header.Get("Authorization") != "",

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// environment is an [oauthtest.Environment] whose clients record the addresses that they dial.
+// environment is an [oauthtest.Environment] that records the addresses that its clients dial.
 type environment struct {
 	*oauthtest.Environment
 	t testing.TB

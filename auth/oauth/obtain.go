@@ -121,8 +121,8 @@ func (s *session) ofIssuer(ctx context.Context) (*discovery, error) {
 }
 
 // preferredIssuer returns a function that chooses one of several authorization servers:
-// one with a configured registration, the one of the stored token, one with a stored
-// registration, or else the first.
+// one with a configured registration, else the issuer of the stored token, else one
+// with a stored registration, else the first.
 func (s *session) preferredIssuer(ctx context.Context) func([]string) string {
 	return func(issuers []string) string {
 		for _, issuer := range issuers {
@@ -168,7 +168,7 @@ func (s *session) grant(ctx context.Context, d *discovery, scopes []string, dpop
 }
 
 // saveToken stores a token and the record that leads to it. If the store fails, the token
-// is used nevertheless, because the user has just logged in.
+// is used anyway, because the user has just logged in.
 func (s *session) saveToken(ctx context.Context, d *discovery, t *token) {
 	err := save(ctx, s.owner.store(), d.record().tokenKey(s.server), t)
 	if err = errors.Join(err, s.saveRecord(ctx, d)); err != nil {
@@ -197,7 +197,7 @@ func (s *session) clientOf(ctx context.Context, d *discovery, t *token) (*client
 }
 
 // gracePeriod is how long an exchange whose result must be stored continues after its
-// context is cancelled. Close of a client waits as long.
+// context is cancelled. Client.Close waits just as long.
 const gracePeriod = 2 * time.Second
 
 // withGrace returns a context that is cancelled a grace period after ctx, or by cancel.
@@ -220,8 +220,8 @@ func (s *session) tokenRequest(d *discovery, form url.Values, c *client, key *pr
 	}
 }
 
-// setResource sets the parameter resource exactly as the metadata has it (2026-07-28, basic/authorization, Resource
-// Parameter Implementation), unless the settings leave it out.
+// setResource sets the parameter resource exactly as it stands in the metadata (2026-07-28, basic/authorization,
+// Resource Parameter Implementation), unless the settings leave it out.
 func (s settings) setResource(form url.Values, resource string) {
 	if resource != "" && !s.NoResource {
 		form.Set("resource", resource)

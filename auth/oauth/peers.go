@@ -26,7 +26,7 @@ const (
 
 // peers sends requests to an MCP server and to its authorization servers.
 type peers struct {
-	server  *url.URL     // of the MCP server
+	server  *url.URL     // URL of the MCP server
 	local   bool         // the MCP server is on the loopback interface, where http is allowed
 	direct  *http.Client // for addresses that the program has configured
 	guarded *http.Client // for addresses that a server has named
@@ -56,7 +56,7 @@ func (c *Client) newHTTP(policy *dialPolicy) *http.Client {
 	}
 	var transport http.RoundTripper = c.newTransport(check)
 	if c.Proxy != nil {
-		proxied := c.newTransport(nil) // it dials the proxy, which can be anywhere
+		proxied := c.newTransport(nil) // it dials the proxy, which may have any address
 		proxied.Proxy = func(req *http.Request) (*url.URL, error) {
 			return req.Context().Value(proxyKey{}).(*url.URL), nil
 		}
@@ -89,8 +89,8 @@ func (c *Client) newTransport(check dialControl) *http.Transport {
 	return transport
 }
 
-// proxyTransport sends requests to their proxies. Requests without a proxy are sent to addresses that the policy
-// allows; the proxy resolves the names of the others.
+// proxyTransport sends requests to their proxies. A request without a proxy is sent only to addresses that the
+// policy allows. With a proxy, the proxy resolves the names.
 type proxyTransport struct {
 	proxy           func(*http.Request) (*url.URL, error)
 	policy          *dialPolicy // nil: all addresses
@@ -140,7 +140,7 @@ type response struct {
 	header   http.Header
 	body     []byte
 	redirect string      // the target of a redirect, which is not followed
-	secrets  secrets.Set // of the request and of earlier ones
+	secrets  secrets.Set // secrets of this request and of earlier ones
 }
 
 // statusText describes the status of a response to a request for a document.
@@ -151,8 +151,8 @@ func (r *response) statusText() string {
 	return fmt.Sprintf("HTTP status %d", r.status)
 }
 
-// get fetches a document, as the step of a name. It sends revision to the MCP server, if it is not empty
-// (2025-03-26, basic/authorization, Server Metadata Discovery Headers).
+// get fetches a document. It sends revision, if it is not empty, to the MCP server (2025-03-26,
+// basic/authorization, Server Metadata Discovery Headers).
 func (p *peers) get(ctx context.Context, u *url.URL, revision string) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -199,13 +199,14 @@ func (p *peers) exchange(c *http.Client, req *http.Request) (*response, error) {
 	return &response{resp.StatusCode, resp.Header, body, redirect.Target(resp), hide}, nil
 }
 
-// redact removes secrets from an error of net/http: the query of the URL, and what an invalid response repeats.
+// redact removes secrets from an error of net/http: the query of the URL, and any secret that an invalid
+// response repeats.
 func redact(req *http.Request, hide secrets.Set, err error) error {
 	return fmt.Errorf("%s %s: %w", req.Method, httpurl.WithoutQuery(req.URL), hide.CleanError(httpurl.Redact(err)))
 }
 
-// specialPurpose are networks with a special purpose (RFC 6890 and its successors), and
-// the addresses of cloud metadata services, as far as package netip has no method for
+// specialPurpose lists networks with a special purpose (RFC 6890 and its successors)
+// and the addresses of cloud metadata services, if package netip has no method for
 // them. It is never modified.
 var specialPurpose = prefixes(
 	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
@@ -214,8 +215,8 @@ var specialPurpose = prefixes(
 )
 
 // globalUnicast contains all public IPv6 addresses (RFC 4291, section 2.4, and the
-// registry that it names). Other networks have a special purpose or none, and some embed
-// IPv4 addresses.
+// registry that it names). All other networks have a special purpose or are unassigned,
+// and some embed IPv4 addresses.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
 // nat64 is the prefix with which IPv6 networks reach IPv4 addresses (RFC 6052).
@@ -249,8 +250,8 @@ func isPublic(a netip.Addr) bool {
 // dialPolicy decides which addresses may be dialled for a URL that a server named.
 // Public addresses are allowed.
 type dialPolicy struct {
-	loopback bool           // also the loopback interface
-	networks []netip.Prefix // also these networks
+	loopback bool           // allow the loopback interface, too
+	networks []netip.Prefix // allow these networks, too
 }
 
 func (p dialPolicy) allows(a netip.Addr) bool {

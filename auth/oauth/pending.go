@@ -52,7 +52,7 @@ func (c *Client) FinishLogin(ctx context.Context, server string, p *PendingLogin
 type pending struct {
 	Record  *record      `json:"record"`
 	Request *codeRequest `json:"request"`
-	Client  *client      `json:"client,omitzero"` // nil: a configured one
+	Client  *client      `json:"client,omitzero"` // nil: configured by the program
 	Proof   *proofKey    `json:"proof_key,omitzero"`
 }
 
@@ -188,7 +188,7 @@ func (s *session) requireLogin(ctx context.Context) (*token, error) {
 	return nil, required
 }
 
-// reloaded is renewed after it has read the store again.
+// reloaded reads the store again and returns the token, as renewed does.
 func (s *session) reloaded(ctx context.Context) (*token, error) {
 	release, err := s.acquire(ctx)
 	if err != nil {

@@ -61,7 +61,7 @@ func fileStore(t testing.TB) (*tokenstore.File, string) {
 	return store, path
 }
 
-// expired returns a client whose token has expired.
+// expired returns a client with an expired token.
 func (w *environment) expired(store oauth.TokenStore) *oauth.Client {
 	setLifetime := func(seconds int) {
 		w.Mu.Lock()
@@ -105,8 +105,8 @@ func TestConcurrentRequestsShareOneRefresh(t *testing.T) {
 	}
 }
 
-// A refresh invalidates the old refresh token. If the request is cancelled, the new one
-// must be stored nevertheless.
+// A refresh invalidates the old refresh token. Even if the request is cancelled, the
+// new one must be stored.
 func TestRefreshIsStoredAfterCancellation(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.expired(nil)
@@ -114,7 +114,7 @@ func TestRefreshIsStoredAfterCancellation(t *testing.T) {
 	w.OnToken = func(form url.Values, _ map[string]any) {
 		if form.Get("grant_type") == "refresh_token" {
 			cancel()
-			<-time.After(100 * time.Millisecond) // a client that ignores the grace period returns meanwhile
+			<-time.After(100 * time.Millisecond) // a client without the grace period would return by now
 		}
 	}
 	req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, w.URL(), nil))(t)
@@ -126,7 +126,7 @@ func TestRefreshIsStoredAfterCancellation(t *testing.T) {
 	must.CheckEqual(t, n, 2, "token requests", n-1)
 }
 
-// A cancelled request does not wait for a refresh without end.
+// A cancelled request does not wait for a refresh that never ends.
 func TestCancellationEndsARefresh(t *testing.T) {
 	w := newEnvironment(t)
 	c := w.expired(nil)
@@ -171,7 +171,8 @@ func TestProcessesShareOneRefresh(t *testing.T) {
 	must.Equal(t, n, 2, "token requests", n-1)
 }
 
-// A process that is killed during a refresh does not prevent that of the next process.
+// A process that is killed during a refresh does not keep the next process from
+// refreshing.
 func TestKilledProcessDoesNotPreventARefresh(t *testing.T) {
 	w := newEnvironment(t)
 	var pause atomic.Bool

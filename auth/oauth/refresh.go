@@ -85,7 +85,7 @@ func (s *session) discoveryOf(ctx context.Context, r *record) (*discovery, error
 }
 
 // refresh uses the refresh token of t. It returns nil without an error if the refresh
-// token is not valid any more. The caller holds the store's lock of the token.
+// token is no longer valid. The caller holds the store's lock of the token.
 func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, error) {
 	c, err := s.clientOf(ctx, d, t)
 	if err != nil || c == nil {
@@ -120,7 +120,7 @@ func (s *session) refresh(ctx context.Context, d *discovery, t *token) (*token, 
 	return renewed, nil
 }
 
-// rejectsRefresh reports whether an error says that a refresh token, or its client, is not valid any more. Besides the
+// rejectsRefresh reports whether an error says that a refresh token, or its client, is no longer valid. Besides the
 // codes of RFC 6749, section 5.2, some servers send private codes, such as "bad_refresh_token" and "token_revoked".
 func rejectsRefresh(err error) bool {
 	var e *ServerError

@@ -45,11 +45,11 @@ type client struct {
 	Secret      string    `json:"client_secret,omitzero"`
 	Method      string    `json:"token_endpoint_auth_method,omitzero"`
 	RedirectURI string    `json:"redirect_uri,omitzero"`
-	Expires     time.Time `json:"expires,omitzero"` // of the secret
+	Expires     time.Time `json:"expires,omitzero"` // expiry of the secret
 	Manual      bool      `json:"by_hand,omitzero"` // from Client.PromptRegistration
 
 	key      *SigningKey
-	stored   bool // in the store, and not in the program's configuration
+	stored   bool // comes from the store, not from the program's configuration
 	byServer bool // configured for an MCP server, hence bound to its first issuer
 }
 
@@ -233,19 +233,20 @@ func (s *session) register(ctx context.Context, d *discovery, redirectURI string
 	}
 	c := &client{ID: registered.ID, Secret: registered.Secret, Method: registered.Method, RedirectURI: redirectURI,
 		stored: true}
-	// Zero means never, and a date in the past is no date: some servers send a lifetime.
+	// Zero means never. A date in the past is ignored, because some servers send a lifetime instead.
 	if at, ok := readSeconds(registered.Expires); ok && at < maxDate && c.Secret != "" {
 		if expires := time.Unix(int64(at), 0); expires.After(time.Now()) {
 			c.Expires = expires
 		}
 	}
 	if c.Secret == "" {
-		c.Method = methodNone // also if the server names another one: there is nothing to authenticate with
+		c.Method = methodNone // even if the server names another method: there is nothing to authenticate with
 	}
 	return c, c.checkMethod()
 }
 
-// maxDate is the latest date in seconds that is one: later ones, such as milliseconds, cannot be stored.
+// maxDate is the latest date, in seconds, that is believed: later ones, such as dates in milliseconds, cannot
+// be stored.
 const maxDate = 1 << 37
 
 // requestedMethod returns the authentication method for dynamic registration. A program
@@ -269,8 +270,8 @@ func applicationType(redirectURI string) string {
 	return "native"
 }
 
-// clientFor returns existing if it can be used with a redirect URI, or registers a client, which is to request scopes.
-// Existing may be nil. A client that is registered for fewer scopes is kept until the authorization server rejects
+// clientFor returns existing if it can be used with a redirect URI, or registers a client that will request scopes.
+// existing may be nil. A client that is registered for fewer scopes is kept until the authorization server rejects
 // them: sessions and tasks belong to a client.
 func (s *session) clientFor(ctx context.Context, d *discovery, existing *client, redirectURI string,
 	scopes []string) (*client, error) {
@@ -278,7 +279,7 @@ func (s *session) clientFor(ctx context.Context, d *discovery, existing *client,
 		return nil, err
 	}
 	if existing == nil || existing.dynamic() && existing.RedirectURI != redirectURI {
-		if d.resource != nil { // a later login can request these, and must not be that of another client
+		if d.resource != nil { // a later login may request these, and must not need another client
 			scopes = challenge.Union(scopes, d.resource.ScopesSupported)
 		}
 		return s.newClient(ctx, d, redirectURI, scopes)

@@ -33,8 +33,8 @@ func covers(have, scopes []string) bool {
 }
 
 // scopesToRequest returns the scopes to request (2026-07-28, basic/authorization, Scope Selection Strategy): the
-// challenge decides, or without one the metadata of the server. It adds the scopes of the previous request, because a
-// challenge names the scopes of one operation only. The session asks for more when the server answers
+// challenge decides or, without one, the metadata of the server. It adds the scopes of the previous request, because
+// a challenge names only the scopes of one operation. The session asks for more when the server answers
 // insufficient_scope; see session.reauthorize.
 func scopesToRequest(challenged, previous []string, d *discovery) []string {
 	scopes := challenged
@@ -47,8 +47,8 @@ func scopesToRequest(challenged, previous []string, d *discovery) []string {
 		return scopes
 	}
 	// The authorization server, not the resource, decides about refresh tokens (2026-07-28,
-	// basic/authorization, Refresh Tokens). As the only scope, offline_access would replace
-	// the default scopes.
+	// basic/authorization, Refresh Tokens). If it were the only scope, offline_access would
+	// replace the default scopes.
 	scopes = slices.DeleteFunc(scopes, func(s string) bool { return s == offlineAccess })
 	if len(scopes) > 0 && slices.Contains(supported, offlineAccess) && d.server.supportsGrant("refresh_token") {
 		scopes = append(scopes, offlineAccess)

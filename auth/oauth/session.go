@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/internal/outbound"
 )
 
-// session is the state of the authorization for one MCP server.
+// session holds the state of the authorization for one MCP server.
 type session struct {
 	owner  *Client
 	server string // canonical URL
@@ -27,7 +27,7 @@ type session struct {
 	// Guarded by lock.
 	loaded     bool
 	discovery  *discovery // nil: not discovered by this process
-	discovered time.Time  // by ofIssuer
+	discovered time.Time  // when ofIssuer last fetched the metadata
 	asNonce    string
 	attempts   []time.Time        // when recent authorizations began
 	failures   map[string]failure // recent failures by need.key
@@ -55,7 +55,7 @@ const (
 	maxAttempts   = 3
 	attemptWindow = time.Minute
 
-	// If the server rejects a token of this age or less, another one would not help.
+	// If the server rejects a token that is no older than this, another one would not help.
 	freshAge = 30 * time.Second
 )
 
@@ -107,7 +107,7 @@ func (s *session) current() (t *token, nonce string) {
 	return s.token, s.rsNonce
 }
 
-// use sets the token of the next requests; nil for none.
+// use sets the token for the next requests; nil means none.
 func (s *session) use(t *token) {
 	if t != nil {
 		t.headers = []string{t.Type + " " + t.Access}
@@ -162,7 +162,7 @@ func (s *session) ready(ctx context.Context) (*token, error) {
 	return t, err
 }
 
-// renewed returns the token from the store or renewed, nil if there is none.
+// renewed returns the stored token, renewed if necessary, or nil if there is none.
 func (s *session) renewed(ctx context.Context) (*token, error) {
 	if s.tokenless() {
 		return nil, nil
@@ -190,7 +190,7 @@ func (s *session) renewed(ctx context.Context) (*token, error) {
 	case err != nil:
 		return nil, err
 	}
-	if t.expired(time.Now()) { // and it cannot be renewed without the user
+	if t.expired(time.Now()) { // expired, and it cannot be renewed without the user
 		s.use(nil)
 		return nil, nil
 	}
@@ -276,7 +276,7 @@ type need struct {
 	force       bool     // the user requested a login: ignore the token and recent failures
 }
 
-// key is the key of the failures of this need.
+// key returns the key under which failures of this need are remembered.
 func (n *need) key() string {
 	scopes := slices.Sorted(slices.Values(n.challenged))
 	return fmt.Sprintf("%t %t %s", n.stepUp, n.dpop, strings.Join(scopes, " "))
@@ -300,8 +300,8 @@ func (s *session) obtain(ctx context.Context, n need) error {
 	return s.finishLogin(ctx, &n, l, s.ask(ctx, l))
 }
 
-// enterLogin waits until no other login runs. A login that the user requested does not wait: the other one may be
-// that of a page that the user has closed.
+// enterLogin waits until no other login runs. A login that the user requested does not wait: the other login may
+// belong to a page that the user has closed.
 func (s *session) enterLogin(ctx context.Context, n *need) (leave func(), err error) {
 	select {
 	case s.login <- struct{}{}:
@@ -380,8 +380,8 @@ func (s *session) precheck(n *need, before *token) error {
 	return nil
 }
 
-// adoptStored uses a token that another process has stored, if it is of the same
-// authorization server as before.
+// adoptStored uses a token that another process has stored, if the same
+// authorization server issued it.
 func (s *session) adoptStored(ctx context.Context, n *need) bool {
 	store := s.owner.store()
 	r, err := load[record](ctx, store, serverKey(s.server))
@@ -420,7 +420,7 @@ func (s *session) remember(n *need, err error) {
 	s.failures[n.key()] = failure{err, time.Now().Add(ttl)}
 }
 
-// countAttempt records the begin of an authorization. It fails if there were too many.
+// countAttempt records the start of an authorization. It fails if there were too many.
 func (s *session) countAttempt(now time.Time) error {
 	s.attempts = slices.DeleteFunc(s.attempts, func(t time.Time) bool { return now.Sub(t) > attemptWindow })
 	if len(s.attempts) >= maxAttempts {

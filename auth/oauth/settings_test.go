@@ -22,14 +22,15 @@ import (
 
 const notSupported = "AADSTS901002: The 'resource' request parameter is not supported."
 
-// withStore returns a client of another process: it has the store of the first one, but none of its settings.
+// withStore returns a client as in another process: it uses the store of the first client, but none of its
+// settings.
 func withStore(w *environment, store oauth.TokenStore, interaction oauth.Interaction) *oauth.Client {
 	c := w.Client()
 	c.Store, c.Interaction = store, interaction
 	return c
 }
 
-// loginPaths are the ways to a token. Set sets a setting of the client that logs in.
+// loginPaths lists the ways to a token. set changes a setting of the client that logs in.
 var loginPaths = []struct {
 	name string
 	do   func(t *testing.T, w *environment, set func(*oauth.Client)) error
@@ -160,7 +161,8 @@ func rejectedOn(t *testing.T, path int, code, description string) error {
 	return err
 }
 
-// Rule O17: NoResource reaches every request of a login, and is stored for those that follow. Nothing tries without it.
+// Rule O17: NoResource applies to every request of a login, and is stored for later requests. No request leaves out the
+// resource without it.
 func TestNoResourceReachesEveryPath(t *testing.T) {
 	for i, path := range loginPaths {
 		t.Run(path.name, func(t *testing.T) {
@@ -199,7 +201,7 @@ func TestErrorsAboutTheResourceAreRecognized(t *testing.T) {
 		{"access_denied", "the user denied access to the resource", false},
 		{"invalid_scope", "no such resource scope", false},
 	} {
-		for path := range 2 { // the authorization endpoint, and the token endpoint of client credentials
+		for path := range 2 { // first the authorization endpoint, then the token endpoint with client credentials
 			if path == 1 {
 				path = 6
 			}
@@ -256,13 +258,13 @@ func TestSettingsEndWithTheLogin(t *testing.T) {
 	must.CheckEqual(t, other.Queries[0].Get("resource"), w.URL(), "at another authorization server: resource")
 
 	w.OnResource = nil
-	must.Do(t, c.Login(t.Context(), w.URL())) // with the settings, again
+	must.Do(t, c.Login(t.Context(), w.URL())) // with the settings again
 	must.Do(t, withStore(w, store, nil).Logout(t.Context(), w.URL()))
 	must.Do(t, withStore(w, store, w.User()).Login(t.Context(), w.URL()))
 	must.CheckEqual(t, w.Queries[2].Get("resource"), w.URL(), "after Logout: resource")
 }
 
-// Dates of the secret that are no integers do not end a registration, and those that are dates count.
+// An expiry of the secret that is not a date does not end a registration; one that is a date counts.
 func TestExpiryOfARegistrationIsReadAsServersSendIt(t *testing.T) {
 	future := time.Now().Add(time.Hour).Unix()
 	for text, counts := range map[string]bool{
@@ -294,12 +296,13 @@ func TestExpiryOfARegistrationIsReadAsServersSendIt(t *testing.T) {
 	}
 }
 
-// The token endpoint gets the credentials of the method that the server has registered, whichever was requested.
+// The token endpoint receives the credentials for the method that the server registered, whichever method was
+// requested.
 func TestAuthenticationMethodIsTheRegisteredOne(t *testing.T) {
 	const basic, post, none, unknown = "basic", "post", "none", "not supported"
 	for _, tc := range []struct {
 		registered, secret string
-		supported          []string // in the metadata
+		supported          []string // methods in the metadata
 		want               string
 	}{
 		{`"client_secret_post"`, oauthtest.Secret + "c", []string{"none"}, post},

@@ -122,7 +122,7 @@ func newProofKey() (*proofKey, error) {
 	return &proofKey{SigningKey{Key: key}}, nil
 }
 
-// proof returns a proof for a request. Token is the access token of the request; empty
+// proof returns a proof for a request. token is the access token of the request; empty
 // at the token endpoint (RFC 9449, section 4.2).
 func (p *proofKey) proof(method string, u *url.URL, nonce, token string) (string, error) {
 	claims := map[string]any{

@@ -30,12 +30,12 @@ func clientKey(issuer string) string { return "client " + issuer }
 // record is the stored result of discovery for an MCP server.
 type record struct {
 	Issuer   string `json:"issuer"`
-	Resource string `json:"resource,omitzero"` // exactly as in the metadata
+	Resource string `json:"resource,omitzero"` // exactly as it stands in the metadata
 	Fallback bool   `json:"fallback,omitzero"` // found by the rules of 2025-03-26
 }
 
 // tokenKey returns the key of the token for an MCP server. Without resource metadata, the
-// token is for this server only, and not for others on the same host.
+// token is only for this server, and not for others on the same host.
 func (r *record) tokenKey(server string) string {
 	resource := r.Resource
 	if resource == "" {

@@ -36,18 +36,18 @@ type token struct {
 	Type    string    `json:"token_type"` // "Bearer" or "DPoP"
 	Refresh string    `json:"refresh_token,omitzero"`
 	Expires time.Time `json:"expires,omitzero"`
-	Renew   time.Time `json:"renew,omitzero"` // when to renew it
+	Renew   time.Time `json:"renew,omitzero"` // when to renew the token
 	// Requested are the requested scopes; Scopes are the granted ones.
 	Requested []string  `json:"requested,omitzero"`
 	Scopes    []string  `json:"scopes,omitzero"`
-	Proof     *proofKey `json:"proof_key,omitzero"` // for type DPoP
+	Proof     *proofKey `json:"proof_key,omitzero"` // only for type DPoP
 	// Client is the client that the token was issued to; nil: a configured one.
 	Client   *client  `json:"client,omitzero"`
 	Settings settings `json:"settings,omitzero"`
 
 	issued    time.Time // when this process got it by a grant
 	refreshed time.Time // when this process got it by refreshing another
-	headers   []string  // the values of the Authorization header
+	headers   []string  // values of the Authorization header
 }
 
 const (
@@ -72,16 +72,16 @@ type tokenRequest struct {
 	issuer   string     // the audience of assertions; empty: the endpoint
 	form     url.Values // without the client's credentials
 	client   *client    // nil: none
-	methods  []string   // authentication methods that the server supports
+	methods  []string   // authentication methods of the server
 	key      *proofKey  // nil: request a bearer token
-	settings settings   // of the login
+	settings settings   // settings of the login
 	send     func(*http.Request) (*response, error)
 }
 
 // scopes returns the requested scopes.
 func (r *tokenRequest) scopes() []string { return strings.Fields(r.form.Get("scope")) }
 
-// do requests a token. Nonce is the last DPoP nonce of the server, and do updates it. If
+// do requests a token. nonce is the last DPoP nonce of the server, and do updates it. If
 // the server requires a new nonce, do sends the request again.
 func (r *tokenRequest) do(ctx context.Context, nonce *string) (*token, error) {
 	for attempt := 0; ; attempt++ {
@@ -101,7 +101,7 @@ func (r *tokenRequest) do(ctx context.Context, nonce *string) (*token, error) {
 	}
 }
 
-// failure returns the error in a response, nil for a success.
+// failure returns the error in a response, or nil for success.
 func (r *tokenRequest) failure(resp *response) error {
 	err := resp.failure("token")
 	if r.form.Has("resource") {
@@ -180,8 +180,8 @@ func (c *client) authenticate(form url.Values, supported []string, audience stri
 	return "", nil
 }
 
-// checkMethod returns an error if the client cannot authenticate as it is registered to. It is called before a login,
-// so that the user does not log in for nothing.
+// checkMethod returns an error if the client cannot authenticate with the registered method. It is called before a
+// login, so that the user does not log in for nothing.
 func (c *client) checkMethod() error {
 	switch c.Method {
 	case "", methodNone, methodBasic, methodPost:
@@ -258,7 +258,7 @@ func (r *tokenRequest) read(resp *response) (*token, error) {
 const maxLifetime = 10 * 365 * 24 * time.Hour
 
 // readSeconds reads a number of seconds. Some servers send it as a string or with a fraction, and some send null or
-// what is no number, which is as if they sent none.
+// something that is not a number, which counts as nothing.
 func readSeconds(v jsontext.Value) (seconds float64, ok bool) {
 	n, err := strconv.ParseFloat(strings.Trim(string(v), `"`), 64)
 	return n, err == nil && n >= 0
@@ -277,7 +277,8 @@ func validToken(s string) bool {
 	return true
 }
 
-// failure returns the error in a response of an endpoint, nil for a success. Some servers send errors with status 200.
+// failure returns the error in a response of an endpoint, or nil for success. Some servers send errors with status
+// 200.
 func (r *response) failure(endpoint string) error {
 	var e struct {
 		Code        string `json:"error"`

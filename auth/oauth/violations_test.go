@@ -19,8 +19,8 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// violations are violations of the rules by a server or an attacker, and the errors that they lead to. The environment
-// checks in addition that no secret leaks and that no unrelated server receives a request.
+// violations lists ways in which a server or an attacker breaks the rules, and the errors that follow. The environment
+// also checks that no secret leaks and that no unrelated server receives a request.
 var violations = []struct {
 	rule, name string
 	do         func(w *environment, c *oauth.Client)
@@ -287,7 +287,7 @@ func TestDeclinedAuthorizationIsRemembered(t *testing.T) {
 	must.Equal(t, w.Count("as GET /authorize"), 1)
 }
 
-// Rule O13: a step-up authorization requests the previous scopes and those of the challenge.
+// Rule O13: a step-up authorization requests the previous scopes and the scopes of the challenge.
 func TestStepUpRequestsTheUnion(t *testing.T) {
 	w := newEnvironment(t)
 	w.Authenticated = func(rw http.ResponseWriter, r *http.Request) bool {
@@ -339,7 +339,7 @@ func TestChangedAuthorizationServer(t *testing.T) {
 }
 
 // Rule O7: a registration for an MCP server is bound to its first authorization server, even if
-// the authorization fails, and also in the next process.
+// the authorization fails, and even in the next process.
 func TestRegistrationIsBoundToTheFirstIssuer(t *testing.T) {
 	w, other := newEnvironment(t), newEnvironment(t)
 	store := new(tokenstore.Memory)
@@ -363,7 +363,7 @@ func TestRegistrationIsBoundToTheFirstIssuer(t *testing.T) {
 	w.Dialed = slices.DeleteFunc(w.Dialed, func(a string) bool { return "http://"+a == other.AS.URL })
 }
 
-// registrar gives each registration another client identifier. Requests returns the client
+// registrar gives each registration another client identifier. requests returns the client
 // and the grant type of each token request.
 func (w *environment) registrar() (requests func() []string) {
 	registered := 0
@@ -419,7 +419,7 @@ func TestRefreshUsesTheOriginalClient(t *testing.T) {
 	})
 	must.Do(t, other.Login(t.Context(), second.URL()))
 	w.Mu.Lock()
-	w.Dialed = nil // the second server is allowed
+	w.Dialed = nil // dialling the second server is allowed
 	w.Mu.Unlock()
 	c := w.Client()
 	c.Store = store

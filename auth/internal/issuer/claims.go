@@ -22,9 +22,9 @@ type Claims struct {
 	Audience, Scopes        []string
 	Expiry                  time.Time
 	NotBefore, IssuedAt     time.Time
-	KeyThumbprint           string // of the key that the token is bound to
+	KeyThumbprint           string // thumbprint of the key that the token is bound to
 	OtherBinding            bool   // the token is bound in a way that is not supported
-	Active                  bool   // of an introspection response
+	Active                  bool   // active in an introspection response
 }
 
 // Limits of lists in a token.
@@ -89,7 +89,8 @@ func ReadClaims(object []byte, p *Profile, scopesFrom string) (c Claims, ok bool
 	return c, ok && valid && len(c.Scopes) <= maxScopes
 }
 
-// first returns the first of names that object has, and its value. If names is nil, it looks for others.
+// first returns the first of names that object contains, and its value. If names is nil, it looks for others
+// instead.
 func first(object []byte, names []string, others ...string) (string, []byte) {
 	if names == nil {
 		names = others
@@ -102,7 +103,7 @@ func first(object []byte, names []string, others ...string) (string, []byte) {
 	return "", nil
 }
 
-// firstText returns the first text of names that is not empty, as first does.
+// firstText returns the first string among names, as first does, that is not empty.
 func firstText(object []byte, names []string, others ...string) string {
 	if names == nil {
 		names = others
@@ -115,8 +116,8 @@ func firstText(object []byte, names []string, others ...string) string {
 	return ""
 }
 
-// readScopes reads the value of a claim with scopes or roles: a text with spaces between them, an array, or an object
-// with their names. Nil has none.
+// readScopes reads the value of a claim with scopes or roles: a string with spaces between them, an array, or an
+// object with their names as keys. A nil value contains none.
 func readScopes(value []byte) (scopes []string, ok bool) {
 	if value == nil {
 		return nil, true
@@ -158,7 +159,7 @@ func (c *Claims) Info(raw []byte) (*auth.Info, error) {
 	}
 	audience := c.Audience
 	if audience == nil {
-		audience = []string{} // the token is for no server; nil means that it needs no audience
+		audience = []string{} // the token is for no server; nil would mean that it needs no audience
 	}
 	return &auth.Info{
 		Principal: p, Scopes: c.Scopes, Audience: audience, Expiry: c.Expiry,
@@ -175,7 +176,7 @@ func Invalid(reason string) error { return &auth.InvalidTokenError{Reason: reaso
 // Text reads a string.
 func Text(value []byte) (string, bool) { return jsonrpc.Unquote(value), value[0] == '"' }
 
-// texts reads a string, or an array of at most limit strings. A null is no string.
+// texts reads a string, or an array of at most limit strings. null is not a string.
 func texts(value []byte, limit int) ([]string, bool) {
 	if value[0] != '[' {
 		text, ok := Text(value)
@@ -212,7 +213,7 @@ func PayloadOf(token string) []byte {
 // Date reads a NumericDate (RFC 7519, section 2).
 func Date(value []byte) (time.Time, bool) {
 	seconds, err := strconv.ParseFloat(string(value), 64)
-	if err != nil || !(math.Abs(seconds) <= 1<<40) { // time.Duration overflows with more; also not a number
+	if err != nil || !(math.Abs(seconds) <= 1<<40) { // larger values overflow time.Duration; also rejects NaN
 		return time.Time{}, false
 	}
 	whole, fraction := math.Modf(seconds)

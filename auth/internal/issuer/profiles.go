@@ -15,8 +15,8 @@ import (
 // A token with the type at+jwt is an access token in every profile (RFC 9068, section 2.1). Of the other types, the
 // table has what the documentation of a provider says.
 type Profile struct {
-	Name  string // of the setting
-	Title string // of the provider
+	Name  string // value of the setting
+	Title string // name of the provider
 	// Source is the URL of the documentation that the row was made from.
 	Source string
 	// Types are the types that an access token may have in its header; "" is none. Nil: at+jwt only.
@@ -45,7 +45,7 @@ type Profile struct {
 
 var (
 	anyType = []string{"", "JWT", typeAccessToken}
-	// ofIDTokens are claims that OpenID Connect defines for ID tokens (Core, sections 2 and 3.3.2.11).
+	// ofIDTokens lists claims that OpenID Connect defines for ID tokens (Core, sections 2 and 3.3.2.11).
 	ofIDTokens = []string{"nonce", "at_hash", "c_hash", "s_hash"}
 )
 
@@ -189,7 +189,7 @@ func Recognize(object []byte, c *Claims) *Profile {
 	return nil
 }
 
-// untyped is the profile of tokens of the type JWT whose issuer has no other profile. The program accepts the type.
+// untyped is the profile of tokens of type JWT whose issuer has no other profile, if the program accepts the type.
 var untyped = &Profile{
 	Requires:          [][]string{{"client_id", "cid", "appid", "scope", "scp"}},
 	Forbids:           ofIDTokens,
@@ -245,7 +245,7 @@ func IsIDToken(object []byte) bool {
 	return hasOtherUse(object) || slices.ContainsFunc(ofIDTokens, func(name string) bool { return has(object, name) })
 }
 
-// otherUses are claims that say what a token is for, with the values of tokens that give no access.
+// otherUses lists claims that say what a token is for, with the values that mark tokens that give no access.
 var otherUses = map[string][]string{
 	"typ":       {"ID", "Refresh", "Offline", "Logout"}, // Keycloak
 	"token_use": {"id", "refresh_token"},                // Amazon Cognito, Ory Hydra

@@ -27,10 +27,10 @@ type Set struct {
 // use.
 type Memory struct {
 	mu   sync.Mutex
-	sent []string // the newest last, each once
+	sent []string // newest last, each once
 }
 
-// maxRemembered limits the values of a Memory. An exchange has about four.
+// maxRemembered limits the values in a Memory. An exchange sends about four.
 const maxRemembered = 64
 
 // With adds the values of an exchange to the earlier ones.
@@ -38,7 +38,7 @@ func (m *Memory) With(s Set) Set {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, value := range s.Sent {
-		if len(value) >= partLength { // a shorter one may be a part of later texts
+		if len(value) >= partLength { // a shorter value may occur in later texts by chance
 			m.sent = append(slices.DeleteFunc(m.sent, func(old string) bool { return old == value }), value)
 		}
 	}
@@ -54,7 +54,7 @@ const (
 	partLength = 8
 )
 
-// parameters are the parameters of requests whose values are secret.
+// parameters lists the request parameters whose values are secret.
 var parameters = []string{
 	"client_secret", "client_assertion", "code", "code_verifier", "refresh_token", "assertion", "subject_token",
 	"actor_token", "token",
@@ -109,7 +109,7 @@ func (s Set) Clean(text, replacement string) string {
 	if len(s.Sent)+len(s.Received) == 0 {
 		return text
 	}
-	text = Printable(text) // first, because other characters may divide a secret
+	text = Printable(text) // first, because other characters may split a secret
 	lower := strings.ToLower(text)
 	secret := make([]bool, len(text))
 	mark := func(form string, isWord bool) {
@@ -162,7 +162,7 @@ func (s Set) Clean(text, replacement string) string {
 	return b.String()
 }
 
-// isWordByte reports whether text has a letter, a digit or an underscore at i.
+// isWordByte reports whether text contains a letter, a digit or an underscore at i.
 func isWordByte(text string, i int) bool {
 	if i < 0 || i >= len(text) {
 		return false
@@ -208,7 +208,7 @@ func (s Set) CleanError(err error) error {
 	return err
 }
 
-// cleanedError is an error with another text.
+// cleanedError is an error with its text replaced.
 type cleanedError struct {
 	text string
 	err  error

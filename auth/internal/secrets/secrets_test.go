@@ -39,7 +39,7 @@ func TestCleanRemovesSentValuesAndKeepsTheRest(t *testing.T) {
 	must.CheckThat(t, errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "pin7"), "%v", err)
 }
 
-// A long token and a long response take no time that matters.
+// A long token and a long response take no noticeable time.
 func TestCleanIsLinear(t *testing.T) {
 	token := strings.Repeat("abcdefghijklmnop.0123456789", 2000)
 	done := make(chan string, 1)

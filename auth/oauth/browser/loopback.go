@@ -110,7 +110,7 @@ func (l *Loopback) Begin(_ context.Context, previous string) (oauth.Flow, error)
 
 const anyPort = "0"
 
-// address returns the redirect URI of a flow, and the ports to try. Previous is the redirect URI that was registered
+// address returns the redirect URI of a flow, and the ports to try. previous is the redirect URI that was registered
 // before.
 func (l *Loopback) address(previous string) (u *url.URL, ports []string, err error) {
 	if l.RedirectURI != "" {
@@ -150,7 +150,7 @@ func parseLoopback(uri string) (*url.URL, error) {
 }
 
 // listenLoopback listens on a port of a host of the loopback interface. A browser can use either address of localhost,
-// so another program must not listen on the second one.
+// so no other program may listen on the second one.
 func listenLoopback(host, port string) ([]net.Listener, error) {
 	if !strings.EqualFold(host, "localhost") {
 		one, err := net.Listen("tcp", net.JoinHostPort(host, port))
@@ -176,10 +176,10 @@ func listenLoopback(host, port string) ([]net.Listener, error) {
 // loopbackFlow is a flow with an HTTP server on the loopback interface.
 type loopbackFlow struct {
 	config  *Loopback
-	uri     string // the redirect URI
-	path    string // of the redirect URI
-	port    string // of the listeners
-	host    string // the Host header of requests
+	uri     string // redirect URI
+	path    string // path of the redirect URI
+	port    string // port of the listeners
+	host    string // expected Host header of requests
 	start   string // path of the page that redirects to the authorization page
 	timeout time.Duration
 	server  *http.Server
@@ -191,7 +191,7 @@ type loopbackFlow struct {
 	browser string // digest of the cookie of the browser that has opened start; empty: none
 
 	redirect chan string // capacity 1
-	failed   chan error  // capacity 1; the error of Paste
+	failed   chan error  // capacity 1; receives the error of Paste
 }
 
 func (f *loopbackFlow) RedirectURI() string { return f.uri }
@@ -259,7 +259,7 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	webpage.SetHeaders(h)
 	switch {
 	case !strings.EqualFold(r.Host, f.host) || r.Method != http.MethodGet:
-	case r.Header.Get("Sec-Purpose") != "": // a prefetch, and not the user
+	case r.Header.Get("Sec-Purpose") != "": // a prefetch, not the user
 	case subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(f.start)) == 1:
 		page, cookie, other := f.begin(r)
 		if other {
@@ -294,8 +294,8 @@ func (f *loopbackFlow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	webpage.Write(w, http.StatusNotFound, "Page not found", "This address only completes logins.")
 }
 
-// setCookies marks the browser that has opened the start page, for that page and for the redirect. Cookies of all ports
-// share one name space, so the name contains the port: two flows may run at the same time.
+// setCookies marks the browser that has opened the start page, for that page and for the redirect. Cookies are shared
+// by all ports, so the name contains the port: two flows may run at the same time.
 func (f *loopbackFlow) setCookies(w http.ResponseWriter, value string, lifetime int) {
 	for _, path := range []string{f.path, f.start} {
 		http.SetCookie(w, &http.Cookie{
@@ -307,8 +307,8 @@ func (f *loopbackFlow) setCookies(w http.ResponseWriter, value string, lifetime 
 
 func (f *loopbackFlow) cookieName() string { return "login_" + f.port }
 
-// begin returns the URL of the authorization page and a cookie for the first browser that opens the start page, and for
-// the same browser again. other reports that it is another one.
+// begin returns the URL of the authorization page and a cookie for the first browser that opens the start page, even if
+// it opens the page again. other reports that r comes from another browser.
 func (f *loopbackFlow) begin(r *http.Request) (page, cookie string, other bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -324,8 +324,8 @@ func (f *loopbackFlow) begin(r *http.Request) (page, cookie string, other bool) 
 	return f.page, cookie, false
 }
 
-// accept delivers the first redirect that has the right state and comes from the right
-// browser. It reports whether it did.
+// accept delivers the first redirect with the right state from the right browser. It
+// reports whether it did.
 func (f *loopbackFlow) accept(redirect string, from func(browser string) bool) bool {
 	r, err := authresponse.Parse(redirect)
 	if err != nil {

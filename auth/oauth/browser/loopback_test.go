@@ -50,7 +50,7 @@ func (b *userAgent) get(to string, host string) (status int, body, location stri
 	return resp.StatusCode, string(text), resp.Header.Get("Location")
 }
 
-// begin begins a login, which ends with the test.
+// begin begins a login that ends with the test.
 func begin(t *testing.T, l *browser.Loopback, registered string) oauth.Flow {
 	t.Helper()
 	f := must.Get(l.Begin(t.Context(), registered))(t)
@@ -129,7 +129,7 @@ func TestLoopbackAcceptsOneRedirect(t *testing.T) {
 }
 
 // Rule O8: only the browser that opened the start page first can complete the login, and the page works for no other
-// one.
+// browser.
 func TestRedirectFromAnotherBrowserIsRejected(t *testing.T) {
 	l := &browser.Loopback{}
 	var redirect string
@@ -265,7 +265,7 @@ func TestLoopbackListensOnTheLoopbackInterfaceOnly(t *testing.T) {
 	}
 }
 
-// The browser can connect to either address of localhost.
+// The browser may connect to either address of localhost.
 func TestLoopbackSharesNoPortOfLocalhost(t *testing.T) {
 	other, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {

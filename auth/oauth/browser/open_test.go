@@ -20,9 +20,9 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// Rule O11: the command gets one argument.
+// Rule O11: the command gets a single argument.
 func TestOpenRunsTheCommandOfTheSystem(t *testing.T) {
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" { // their commands have absolute paths
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" { // their commands are named by absolute paths
 		return
 	}
 	dir := t.TempDir()
@@ -94,8 +94,8 @@ func TestURLsOfTheCorpusAreJudgedAsRecorded(t *testing.T) {
 	}
 }
 
-// FuzzOpenURL checks that a browser is started with one argument that is the URL: it is https or on the loopback
-// interface, no option, and has no character that a shell interprets.
+// FuzzOpenURL checks that a browser is started with one argument, the URL: it is https or on the loopback
+// interface, is not an option, and contains no character that a shell interprets.
 func FuzzOpenURL(f *testing.F) {
 	for _, seed := range []string{
 		"https://as.example/authorize?a=b&c=$(x)%20;|y", "http://127.0.0.1:1/x", "https://as.example/`id`/'x'?\\#f",

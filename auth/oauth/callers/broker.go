@@ -87,9 +87,9 @@ type Broker struct {
 const (
 	maxNeed          = 15 * time.Minute // how long a need for a login is remembered
 	maxPendingLogin  = 10 * time.Minute // between the consent and the redirect
-	maxPendingLogins = 16               // of one user
+	maxPendingLogins = 16               // per user
 	maxLoginWait     = 10 * time.Minute // how long clients are notified of a login
-	maxLogins        = 1000             // of one user, that the page of logins shows
+	maxLogins        = 1000             // per user, shown on the page of logins
 )
 
 // Check returns an error if a field is invalid; the error names the field and says what it must be. ServeHTTP then
@@ -147,7 +147,7 @@ func (b *Broker) Authorizer(server string) func(caller principal.Principal) (*Au
 	}
 }
 
-// userOf returns a principal without its client: a user has the same logins with all clients.
+// userOf returns a principal without its client, because a user keeps the same logins with all clients.
 func userOf(p principal.Principal) (principal.Principal, error) {
 	return principal.New(p.Issuer(), p.Subject(), "")
 }
@@ -166,15 +166,16 @@ func (b *Broker) client(user principal.Principal, server string) *oauth.Client {
 
 // loginNeed is a login that a user needs. It exists until the user has logged in.
 type loginNeed struct {
-	Scopes []string `json:"scopes,omitzero"` // that the login must have
+	Scopes []string `json:"scopes,omitzero"` // scopes that the login must have
 }
 
 func needKey(user principal.Principal, server string) string {
 	return user.Key() + "oauth/need/" + server
 }
 
-// require records that a user needs a login, and returns the error for the client of the call. The caller then looks
-// whether the user has logged in at the same time, or holds the store's lock of the token, so that it cannot be stored.
+// require records that a user needs a login, and returns the error for the client of the call. The caller must then
+// check whether the user has logged in at the same time, or must hold the store's lock of the token, so that no token
+// can be stored.
 func (b *Broker) require(ctx context.Context, user principal.Principal, server string, scopes []string) error {
 	key := needKey(user, server)
 	var known loginNeed
@@ -218,7 +219,7 @@ func (b *Broker) logger() *slog.Logger {
 // state.
 type pendingLogin struct {
 	Server  string              `json:"server"`
-	Browser string              `json:"browser"` // digest of the cookie
+	Browser string              `json:"browser"` // digest of the browser's cookie
 	Pending *oauth.PendingLogin `json:"pending"`
 }
 
@@ -226,8 +227,8 @@ func pendingSet(user principal.Principal) string { return user.Key() + "oauth/lo
 
 func pendingKey(user principal.Principal, id string) string { return pendingSet(user) + "/" + id }
 
-// begin begins a login of a user, and returns the URL of the authorization page and the id of the login, whose
-// cookie the browser must have.
+// begin begins a login of a user, and returns the URL of the authorization page and the ID of the login; the
+// browser must have the cookie of the login.
 func (b *Broker) begin(ctx context.Context, user principal.Principal,
 	server, cookie string) (page, id string, err error) {
 	var known loginNeed
@@ -272,7 +273,7 @@ func (b *Broker) take(ctx context.Context, user principal.Principal, server, id 
 		IfVersion: version}); err != nil {
 		return nil, err
 	}
-	_ = b.values.kv.Remove(ctx, pendingSet(user), id) // else it expires
+	_ = b.values.kv.Remove(ctx, pendingSet(user), id) // if this fails, it expires
 	return login, nil
 }
 

@@ -41,8 +41,8 @@ type brokers struct {
 	front  *httptest.Server
 	kv     *writtenKV
 	all    []*callers.Broker
-	server string                                // the URL of the server; empty for the MCP server of w
-	proxy  func(*http.Request) (*url.URL, error) // of the OAuth clients; may be nil
+	server string                                // URL of the server; empty: the MCP server of w
+	proxy  func(*http.Request) (*url.URL, error) // proxy of the OAuth clients; may be nil
 
 	mu      sync.Mutex
 	reports []string
@@ -54,7 +54,7 @@ type roundRobin struct {
 
 	mu    sync.Mutex
 	next  int
-	paths []string // for each handler in turn
+	paths []string // paths that each handler received
 }
 
 func (r *roundRobin) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
@@ -66,7 +66,7 @@ func (r *roundRobin) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 	h.ServeHTTP(rw, req)
 }
 
-// writtenKV records the values that are written.
+// writtenKV records all written values.
 type writtenKV struct {
 	store.Store
 	onGet func(key string) // called after an item was read; may be nil
@@ -134,7 +134,7 @@ func (b *brokers) addReplica() *callers.Broker {
 	return one
 }
 
-// checkStored checks that nothing that was stored has a secret.
+// checkStored checks that no stored value contains a secret.
 func (b *brokers) checkStored() {
 	b.kv.mu.Lock()
 	defer b.kv.mu.Unlock()
@@ -159,7 +159,8 @@ func (b *brokers) call(replica int, name, server string) error {
 	return b.w.Greet(c)
 }
 
-// required returns the URL that an error of a call requires, and whether the user has logged in there.
+// required returns the URL that the error of a call asks the user to open, and whether the user has logged in
+// there.
 func (b *brokers) required(err error) (start string, done bool) {
 	b.t.Helper()
 	required, ok := errors.AsType[*call.URLRequiredError](err)
@@ -207,7 +208,7 @@ func (b *brokerBrowser) do(method, address string, change func(*http.Request)) (
 func (b *brokerBrowser) signIn(start string) (body string) {
 	b.t.Helper()
 	status, body, page := b.do(http.MethodGet, start, nil)
-	if status == http.StatusOK { // signed in before
+	if status == http.StatusOK { // already signed in
 		return body
 	}
 	redirect := must.Get((&logintest.Browser{User: b.name}).Authorize(b.t.Context(), page))(b.t)
@@ -236,8 +237,8 @@ func (b *brokerBrowser) logIn(start string) {
 		"at the end of the login: %d %s", status, body)
 }
 
-// Rules P1, P2, P5: a user signs in, sees the server and the own name, consents, and logs in. Until then nothing is
-// sent to the MCP server for the user. The pages reach two replicas in turn, and the login is used by both.
+// Rules P1, P2, P5: a user signs in, sees the server and their own name, consents, and logs in. Until then, nothing
+// is sent to the MCP server for the user. The pages reach two replicas in turn, and the login is used by both.
 func TestBrokerLogsAUserIn(t *testing.T) {
 	b := newBrokers(t)
 	needed := b.call(0, "ada", "one")
@@ -273,8 +274,8 @@ func TestBrokerLogsAUserIn(t *testing.T) {
 	}
 }
 
-// Rule Y5: a user who opens the page that another user was asked to open logs in for itself only. No user has the login
-// of another one.
+// Rule Y5: a user who opens the page that another user was asked to open logs in only for themselves. No user gets the
+// login of another.
 func TestLoginsBelongToTheUserOfTheBrowser(t *testing.T) {
 	names := []string{"ada", "bob", "<eve>"}
 	for _, asked := range names {
@@ -340,7 +341,7 @@ func TestBrokerAcceptsARedirectOnce(t *testing.T) {
 	var mu sync.Mutex
 	reading.Add(4)
 	b.kv.onGet = func(key string) {
-		if strings.Contains(key, "oauth/login/") { // all have read the login before one takes it
+		if strings.Contains(key, "oauth/login/") { // all requests have read the login before one takes it
 			reading.Done()
 			reading.Wait()
 		}
@@ -424,7 +425,7 @@ func TestBrokerRequiresConsent(t *testing.T) {
 	must.CheckThat(t, len(b.w.Queries) == 0, "authorization requests %v", b.w.Queries)
 }
 
-// Rule P3: a cookie of one kind, for one user or by other keys is not another one.
+// Rule P3: a cookie does not count as another kind of cookie, for another user, or with other keys.
 func TestBrokerAcceptsItsOwnCookiesOnly(t *testing.T) {
 	b := newBrokers(t)
 	start := b.front.URL + "/login/start/one"
@@ -445,7 +446,7 @@ func TestBrokerAcceptsItsOwnCookiesOnly(t *testing.T) {
 		must.CheckThat(t, status == http.StatusSeeOther && strings.HasPrefix(location, b.issuer.URL()),
 			"%s: %d %q %s", name, status, location, body)
 	}
-	// A redirect of an issuer is not accepted in another browser than the one that was sent there.
+	// A redirect of an issuer is accepted only in the browser that was sent there.
 	redirect := must.Get((&logintest.Browser{User: "bob"}).Authorize(t.Context(), page))(t)
 	status, body, _ := b.browser("ada").do(http.MethodGet, redirect, nil)
 	must.CheckEqual(t, status, http.StatusBadRequest, "sign-in of another browser", body)

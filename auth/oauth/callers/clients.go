@@ -45,7 +45,7 @@ func (c *Clients) Authorizer(caller principal.Principal) (*Authorizer, error) {
 type Authorizer struct {
 	caller   principal.Principal
 	clientOf func(scopes string) *oauth.Client
-	last     atomic.Pointer[oauth.Client] // of the last request
+	last     atomic.Pointer[oauth.Client] // client of the last request
 }
 
 // client returns the Client for a request. A request outside of a call uses the Client of the last call.
@@ -93,11 +93,11 @@ func (a *Authorizer) Observe(server string, header http.Header) {
 // maxClients is the maximum number of clients of a clientSet.
 const maxClients = 4096
 
-// clientSet keeps the clients that were used last. It is safe for concurrent use.
+// clientSet keeps the most recently used clients. It is safe for concurrent use.
 type clientSet struct {
 	mu    sync.Mutex
 	byKey map[string]*list.Element
-	order list.List // of clientEntry, the last used first
+	order list.List // elements are clientEntry, most recently used first
 }
 
 type clientEntry struct {

@@ -19,7 +19,7 @@ func Example() {
 
 	broker := &callers.Broker{
 		URL:      "https://mcp.example.com/login",
-		Resource: s.Auth, // of the server.Server in front
+		Resource: s.Auth, // the Auth of the server.Server in front
 		Store:    kv,
 		Keys:     keys,
 		Server:   func(name string) string { return urls[name] },

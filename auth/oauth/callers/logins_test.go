@@ -54,7 +54,7 @@ func TestRevokedLoginsMustBeGivenAgain(t *testing.T) {
 	must.Do(t, b.call(0, "ada", "one"))
 	b.w.RevokeAll()
 	b.all = nil
-	b.addReplica() // a replica does not ask again for a token that it has just received
+	b.addReplica() // a replica does not ask again right after it has received a token
 	b.addReplica()
 	b.w.Mu.Lock()
 	clear(b.w.Refresh)
@@ -115,7 +115,8 @@ func TestPendingLoginsAreBounded(t *testing.T) {
 	must.CheckContains(t, b.w.Log.String(), "has 16 logins already")
 }
 
-// The user of a browser is identified by a token of the issuer that it was sent to, for the program itself.
+// The user of a browser is identified by a token for the program itself, from the issuer that the browser was
+// sent to.
 func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 	for name, change := range map[string]func(*auth.Info){
 		"":                 func(*auth.Info) {},
@@ -126,7 +127,7 @@ func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 		},
 		"bound to a key":                     func(i *auth.Info) { i.KeyThumbprint = "thumbprint" },
 		"an audience of the resource":        func(i *auth.Info) { i.Audience = []string{"mcp"} },
-		"another audience than the resource": func(*auth.Info) {}, // the URI is not one of the audiences
+		"another audience than the resource": func(*auth.Info) {}, // the URI is not among the audiences
 	} {
 		b := newBrokers(t)
 		for _, one := range b.all {
@@ -155,7 +156,7 @@ func TestBrokerVerifiesTheTokenOfTheBrowser(t *testing.T) {
 	}
 }
 
-// A program with several issuers lets the user of a browser choose one.
+// If there are several issuers, the user of the browser chooses one.
 func TestBrowserChoosesAnIssuer(t *testing.T) {
 	b := newBrokers(t)
 	for _, one := range b.all {
@@ -259,7 +260,7 @@ func TestUnusedLoginsAreForgotten(t *testing.T) {
 	})
 }
 
-// A server can require that tokens are bound to a key, which all replicas use.
+// A server can require that tokens are bound to a key. All replicas then use the same key.
 func TestLoginsCanBeBoundToAKey(t *testing.T) {
 	b := newBrokers(t)
 	upstream := must.Get(devissuer.Start(devissuer.Config{Users: []string{"ada"}}))(t)
@@ -296,7 +297,7 @@ func TestLoginsCanBeBoundToAKey(t *testing.T) {
 	}
 }
 
-// The tokens of the callers that were not active for the longest time are forgotten.
+// The tokens of the callers that have been inactive for the longest time are forgotten.
 func TestTokensOfCallersAreBounded(t *testing.T) {
 	var made []string
 	clients := &callers.Clients{New: func(caller principal.Principal) *oauth.Client {
@@ -318,8 +319,8 @@ func TestTokensOfCallersAreBounded(t *testing.T) {
 	must.CheckEqual(t, fmt.Sprint(got), "[new 1]", "new clients", got)
 }
 
-// The callers of a Broker log in with the settings of New, at any replica. Logins at the issuers have settings of their
-// own.
+// The callers of a Broker log in with the settings of New, at any replica. Logins at the issuers have separate
+// settings.
 func TestBrokerLogsInWithTheSettingsOfTheServer(t *testing.T) {
 	for _, set := range []bool{true, false} {
 		b := newBrokers(t)
@@ -353,7 +354,7 @@ func TestBrokerLogsInWithTheSettingsOfTheServer(t *testing.T) {
 	}
 }
 
-// A user is identified at an issuer that rejects resource with the scopes of the program.
+// At an issuer that rejects the parameter resource, users sign in with the scopes of the program.
 func TestBrokerSignsInWithoutResource(t *testing.T) {
 	b := newBrokers(t)
 	for _, one := range b.all {

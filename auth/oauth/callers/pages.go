@@ -47,7 +47,7 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ofServer := isStart || isRedirect || isEnd
 	switch {
 	case httpurl.IsLoopback(b.base.Hostname()) && r.Host != b.base.Host:
-		// from a page whose domain resolves to the loopback interface
+		// the request may come from a page whose domain resolves to the loopback interface
 		webpage.Write(w, http.StatusForbidden, "Unknown host", "This address belongs to another host.")
 		return
 	case !below || !isSignIn && !isIndex && !ofServer || ofServer && b.Server(server) == "":
@@ -158,7 +158,7 @@ func (b *Broker) startURL(server string) string {
 	return b.URL + startPath + url.PathEscape(server)
 }
 
-// serveSignIn receives the redirect of an issuer.
+// serveSignIn handles the redirect from an issuer.
 func (b *Broker) serveSignIn(ctx context.Context, w http.ResponseWriter, r *http.Request) error {
 	redirect, id, err := redirectOf(r)
 	if err != nil {
@@ -179,7 +179,7 @@ func (b *Broker) serveSignIn(ctx context.Context, w http.ResponseWriter, r *http
 	return nil
 }
 
-// serveRedirect receives the redirect of the authorization server of a server.
+// serveRedirect handles the redirect from the authorization server of a server.
 func (b *Broker) serveRedirect(ctx context.Context, w http.ResponseWriter, r *http.Request, server string) error {
 	redirect, id, err := redirectOf(r)
 	if err != nil {
@@ -215,7 +215,7 @@ func redirectOf(r *http.Request) (redirect, id string, err error) {
 
 // writeConsent asks a user to consent to a login.
 func (b *Broker) writeConsent(w http.ResponseWriter, user principal.Principal, server string) {
-	// A page could be opened for another user.
+	// The page names the user, because somebody else could have opened it.
 	webpage.WriteBody(w, http.StatusOK, "Log in to "+server, webpage.HTML(
 		`<p>This program calls <b>%s</b> at <code>%s</code> for you, and needs your login there. It will use the login for
 your calls only. <a href="%s">Your logins</a> shows what is kept.</p>
@@ -238,7 +238,7 @@ func (b *Broker) serveLogins(ctx context.Context, w http.ResponseWriter, r *http
 	var rows strings.Builder
 	for _, name := range names {
 		address := b.Server(name)
-		if address == "" { // it is not configured any more
+		if address == "" { // the server is no longer configured
 			continue
 		}
 		login, err := b.client(user, name).Status(ctx, address)

@@ -18,13 +18,13 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// The pages of a Broker identify the user of a browser by an access token for the program itself, which the issuers
-// of the callers' tokens issue. The token is verified and not kept: a sealed cookie has the user. Nothing is stored
-// for browsers whose user is not known.
+// The pages of a Broker identify the user of a browser by an access token for the program itself, from an issuer of
+// the callers' tokens. The token is verified but not kept: a sealed cookie names the user. Nothing is stored for
+// browsers whose user is unknown.
 
 const (
 	signedInFor   = 15 * time.Minute
-	signInCookie  = "signin_" // followed by the beginning of the id
+	signInCookie  = "signin_" // followed by the beginning of the ID
 	userCookie    = "user"
 	userPurpose   = "callers.Broker user"
 	signInPurpose = "callers.Broker sign-in "
@@ -40,7 +40,7 @@ type browserUser struct {
 // browserSignIn is the content of the cookie of a browser that is being sent to an issuer.
 type browserSignIn struct {
 	Issuer  string              `json:"issuer"`
-	Server  string              `json:"server"` // the name of the server whose page is opened afterwards
+	Server  string              `json:"server"` // name of the server whose page is opened afterwards
 	Pending *oauth.PendingLogin `json:"pending"`
 	Expires time.Time           `json:"expires"`
 }
@@ -54,7 +54,7 @@ func (b *Broker) sealCookie(purpose string, v any) (string, error) {
 	return b.seals.Seal(purpose, raw), nil
 }
 
-// openCookie decodes a cookie, and reports whether the request has it.
+// openCookie decodes a cookie, and reports whether the request contains a valid one.
 func (b *Broker) openCookie(r *http.Request, name, purpose string, v any) bool {
 	c, err := r.Cookie(webpage.NewCookie(b.base, name, "", 0).Name)
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *Broker) signIn(issuer string) *oauth.Client {
 		if c.NoResource {
 			scopes = b.Resource.Scopes
 		}
-		// The token is not kept, so there is no need for a refresh token, which Client would ask for.
+		// The token is not kept, so ask only for these scopes: Client would also ask for a refresh token.
 		c.Approve = func(context.Context, oauth.AuthorizationRequest) ([]string, error) { return scopes, nil }
 		return c
 	})
@@ -127,12 +127,12 @@ func (b *Broker) finishSignIn(ctx context.Context, begun *browserSignIn, redirec
 	return webpage.NewCookie(b.base, userCookie, value, int(signedInFor/time.Second)), err
 }
 
-// verify returns the user of an access token that an issuer has issued for the program.
+// verify returns the user of an access token that an issuer issued for the program.
 func (b *Broker) verify(ctx context.Context, token, issuer string) (principal.Principal, error) {
 	info, err := b.Resource.Verifier.Verify(ctx, token)
 	switch {
 	case err != nil:
-		// err may have the token
+		// err may contain the token
 		return principal.Principal{}, errors.New("cannot verify the access token of the browser's user")
 	case info == nil || info.Principal.Issuer() != issuer:
 		return principal.Principal{}, fmt.Errorf("the access token of the browser's user is not from %.200q", issuer)
@@ -144,7 +144,8 @@ func (b *Broker) verify(ctx context.Context, token, issuer string) (principal.Pr
 	return userOf(info.Principal)
 }
 
-// isAudience reports whether an audience is one of Resource, or the URI of the program if it has none.
+// isAudience reports whether an audience is among those of Resource or, if it names none, the URI of the
+// program.
 func (b *Broker) isAudience(audience string) bool {
 	if own := b.Resource.Audiences; own != nil {
 		return slices.Contains(own, audience)

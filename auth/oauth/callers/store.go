@@ -31,7 +31,8 @@ const (
 	releaseTimeout = 5 * time.Second
 )
 
-// guarded returns a store for logins whose errors have no details, because callers receive them. Nil means memory.
+// guarded returns a store for logins whose errors contain no details, because callers receive them. A nil kv means
+// memory.
 func guarded(kv store.Store, logger *slog.Logger) store.Store {
 	if kv == nil {
 		return store.NewMemory()
@@ -39,7 +40,7 @@ func guarded(kv store.Store, logger *slog.Logger) store.Store {
 	return (&rpc.StoreGuard{Logger: logger}).Store(kv)
 }
 
-// values are values of a KV that encrypts them.
+// values reads and writes JSON values in a KV that encrypts them.
 type values struct{ kv store.Store }
 
 // put stores a value as JSON.
@@ -65,7 +66,7 @@ func (s values) get(ctx context.Context, key string, v any) (version uint64, err
 }
 
 // loginStore is the [oauth.TokenStore] of one user for the server with a name. All users of the server share the
-// registration of the program: its redirect URI has the name.
+// registration of the program, because its redirect URI contains the name.
 type loginStore struct {
 	values
 	user   principal.Principal
@@ -121,11 +122,11 @@ func (b *loginStore) Save(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-// finishing marks the context of the end of a login: the login is not needed any more as soon as its token is stored,
-// and before another process, which waits for the lock of the token, can find that it needs another one.
+// finishing marks the context in which a login ends: the need for the login is removed as soon as its token is
+// stored, before another process that waits for the lock of the token can find that it needs another login.
 type finishing struct{}
 
-// clientPrefix begins the keys of registrations.
+// clientPrefix is the prefix of the keys of registrations.
 const clientPrefix = "client "
 
 // signInStore is the [oauth.TokenStore] of the logins that identify the users of browsers. It keeps the registration of
@@ -151,7 +152,7 @@ func (s *signInStore) Save(ctx context.Context, key string, value []byte) error 
 // Lock implements [oauth.TokenStore]. Nothing needs the lock.
 func (s *signInStore) Lock(context.Context, string) (unlock func(), err error) { return func() {}, nil }
 
-// Lock implements [oauth.TokenStore]. All processes that share the KV respect the lock.
+// Lock implements [oauth.TokenStore]. All processes that share the KV honour the lock.
 func (b *loginStore) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	key = b.key(key) + "/lock"
 	owner := []byte(rand.Text())
@@ -182,7 +183,7 @@ func (b *loginStore) Lock(ctx context.Context, key string) (unlock func(), err e
 	}, nil
 }
 
-// storeLock is a lock in a KV. Its version is used by one goroutine at a time.
+// storeLock is a lock in a KV. Only one goroutine at a time uses its version.
 type storeLock struct {
 	kv       store.Store
 	key      string
@@ -191,7 +192,7 @@ type storeLock struct {
 	renewing sync.WaitGroup
 }
 
-// renew renews the lock until ctx ends. A lock that could not be renewed is renewed later if it has not expired.
+// renew renews the lock until ctx ends. If a renewal fails, it tries again until the lock has expired.
 func (l *storeLock) renew(ctx context.Context) {
 	ticker := time.NewTicker(lockRenewal)
 	defer ticker.Stop()
@@ -215,8 +216,8 @@ func (l *storeLock) release() {
 	_, _ = l.kv.Put(ctx, l.key, l.owner, store.PutOptions{TTL: time.Millisecond, IfVersion: l.version})
 }
 
-// loginsSet is the set of the names of the servers to which a user has logged in. A name can remain after the login has
-// ended, so a page shows the servers with a token only.
+// loginsSet returns the key of the set of servers, by name, that a user has logged in to. A name can remain after the
+// login has ended, so a page shows only the servers with a token.
 func loginsSet(user principal.Principal) string { return user.Key() + "oauth/logins" }
 
 // isLogin reports whether a key belongs to the record of a login.
@@ -227,7 +228,7 @@ func (b *loginStore) isLogin(key string) bool {
 // remember adds the server to the logins of the user.
 func (b *loginStore) remember(ctx context.Context) error {
 	err := b.kv.Add(ctx, loginsSet(b.user), b.server, maxIdleLogin, maxLogins)
-	if errors.Is(err, store.ErrFull) { // the user can end other logins first
+	if errors.Is(err, store.ErrFull) { // the user can first end other logins
 		return nil
 	}
 	return err

@@ -1,5 +1,5 @@
 // Package tokenstore stores the tokens and registrations of an oauth.Client: in memory, or in one encrypted file, which
-// is there at the next start and which several programs of the user can share.
+// lasts until the next start and can be shared by several programs of the user.
 package tokenstore
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/parley-mcp/parley/internal/seal"
 )
 
-// maxEntries is the maximum number of entries of a store. Each server needs three.
+// maxEntries is the maximum number of entries in a store. Each server needs three.
 const maxEntries = 16 << 10
 
 var errStoreFull = fmt.Errorf("token store is full, the limit is %d entries: log out of servers that you do not need",
@@ -80,7 +80,7 @@ func (f *File) Keys(ctx context.Context) ([]string, error) {
 }
 
 func (f *File) load(ctx context.Context) (map[string][]byte, error) {
-	unlock, err := f.acquire(ctx) // also to read: Windows cannot replace an open file
+	unlock, err := f.acquire(ctx) // needed to read, too: Windows cannot replace an open file
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func TestStoresKeepValuesUntilTheyAreDeleted(t *testing.T) {
 	}
 }
 
-// A full store rejects new keys, and continues to accept values of those it has.
+// A full store rejects new keys, and still accepts new values for its keys.
 func TestFullStoresRejectNewKeys(t *testing.T) {
 	memory := new(Memory)
 	values := make(map[string][]byte)

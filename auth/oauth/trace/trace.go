@@ -55,11 +55,11 @@ const (
 	stepRevocation    = "revocation"
 )
 
-// tracedHeaders are the fields of responses that a Step contains.
+// tracedHeaders lists the header fields of responses that a Step contains.
 var tracedHeaders = []string{"Content-Type", "Retry-After", "WWW-Authenticate"}
 
-// tracedMembers are the members of responses to requests with secrets that a Step contains. The values of others are
-// redacted, because a server can repeat a secret anywhere.
+// tracedMembers lists the fields that a Step shows of responses to requests with secrets. The values of other fields
+// are redacted, because a server can repeat a secret anywhere.
 var tracedMembers = []string{
 	"token_type", "expires_in", "scope", "issued_token_type", "error", "error_description",
 	"client_id", "client_name", "client_secret_expires_at", "redirect_uris", "grant_types", "response_types",
@@ -134,7 +134,7 @@ func (r *Recorder) roundTrip(next http.RoundTripper, req *http.Request) (*http.R
 	}
 	r.Record(s)
 	if resp != nil {
-		return resp, nil // the Client finds the error of the body itself
+		return resp, nil // the Client will find the error of the body itself
 	}
 	return nil, err
 }
@@ -156,7 +156,7 @@ func (s *Step) readResponse(resp *http.Response, body []byte, hide secrets.Set) 
 
 const contentForm = "application/x-www-form-urlencoded"
 
-// nameOf returns the name of the step that a request is.
+// nameOf returns the name of the step for a request.
 func nameOf(req *http.Request, body string) string {
 	form, err := url.ParseQuery(body)
 	switch isForm := req.Header.Get("Content-Type") == contentForm && err == nil; {
@@ -211,9 +211,9 @@ func (r *Recorder) authorized(page, redirectURI, redirect string, err error, sta
 	step := Step{Name: stepAuthorization, Method: http.MethodGet, URL: address, Duration: time.Since(start), Err: err}
 	if err == nil {
 		known := []string{"error", "error_description"}
-		query := redirect[strings.IndexByte(redirect, '?')+1:] // it can be the query itself
+		query := redirect[strings.IndexByte(redirect, '?')+1:] // redirect may be the query itself
 		query, _, _ = strings.Cut(query, "#")
-		// no user information
+		// contains no user information
 		if values, err := url.ParseQuery(query); err == nil && !strings.Contains(values.Get("iss"), "@") {
 			known = append(known, "iss")
 		}
@@ -239,8 +239,8 @@ func redactURL(raw string, isSecret func(name string) bool) (clean string, value
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String() + query, values
 }
 
-// redactJSON returns a JSON text without secrets. If onlyKnown is true, it also redacts the strings that are not values
-// of tracedMembers. It returns nil if the text is not one JSON value.
+// redactJSON returns a JSON text without secrets. If onlyKnown is true, it also redacts strings that are not values of
+// tracedMembers. It returns nil if the text is not one JSON value.
 func redactJSON(text []byte, hide secrets.Set, onlyKnown bool) []byte {
 	return replaceStrings(text, func(member, s string) string {
 		if onlyKnown && member != "" && !slices.Contains(tracedMembers, member) {
@@ -261,8 +261,8 @@ func unknownStrings(text []byte) (all []string) {
 	return all
 }
 
-// replaceStrings returns a JSON text with other strings. Replace gets the name of the member that a string belongs to,
-// or an empty name if the string is itself a name. ReplaceStrings returns nil if the text is not one JSON value.
+// replaceStrings returns a JSON text with its strings replaced. replace receives the key that a string belongs to, or
+// "" if the string is itself a key. replaceStrings returns nil if the text is not a single JSON value.
 func replaceStrings(text []byte, replace func(member, s string) string) []byte {
 	var b bytes.Buffer
 	in, out := jsontext.NewDecoder(bytes.NewReader(text)), jsontext.NewEncoder(&b)
@@ -277,7 +277,7 @@ func replaceStrings(text []byte, replace func(member, s string) string) []byte {
 		}
 		if token.Kind() == '"' {
 			s := token.String()
-			if kind, length := in.StackIndex(in.StackDepth()); kind == '{' && length%2 == 1 { // a name
+			if kind, length := in.StackIndex(in.StackDepth()); kind == '{' && length%2 == 1 { // a key
 				member = s
 				token = jsontext.String(replace("", s))
 			} else {

@@ -24,7 +24,7 @@ func TestTraceHasEveryStepOfALogin(t *testing.T) {
 	}
 }
 
-// traceLogin logs in and out. Part returns the part of the redirect that the interaction returns.
+// traceLogin logs in and out. part returns the part of the redirect that the interaction returns.
 func traceLogin(t *testing.T, part func(redirect string) string) {
 	w := oauthtest.New(t)
 	c := w.Client()

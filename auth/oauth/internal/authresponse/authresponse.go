@@ -1,5 +1,5 @@
-// Package authresponse parses the redirect from an authorization server, with which a login ends. Its caller checks
-// state and iss: accept in auth/oauth/code.go.
+// Package authresponse parses the redirect from an authorization server that ends a login. Its caller checks state
+// and iss; see accept in auth/oauth/code.go.
 package authresponse
 
 import (
@@ -45,7 +45,7 @@ func Parse(raw string) (*Response, error) {
 	return r, nil
 }
 
-// query returns the query of the URL that the browser was redirected to, which can be the query itself.
+// query returns the query of the URL that the browser was redirected to, or raw if it is the query itself.
 func query(raw string) string {
 	if i := strings.IndexByte(raw, '?'); i >= 0 {
 		raw = raw[i+1:]

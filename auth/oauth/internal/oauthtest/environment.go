@@ -39,12 +39,12 @@ type Environment struct {
 	Seen     []string // "mcp GET /path", "as POST /token", …
 	Dialed   []string // addresses that the client dialed
 	Queries  []url.Values
-	Forms    []url.Values // at the token endpoint
-	Bodies   []string     // at the registration endpoint
+	Forms    []url.Values // received by the token endpoint
+	Bodies   []string     // received by the registration endpoint
 	Log      bytes.Buffer // the client's log
 	Issued   int
-	Codes    map[string]url.Values // authorization requests by code
-	Valid    map[string]string     // resources by valid access token
+	Codes    map[string]url.Values // authorization requests, by code
+	Valid    map[string]string     // resources, by valid access token
 	Refresh  map[string]bool       // valid refresh tokens
 	Scope    string                // scope of the first challenge
 	Lifetime int                   // lifetime of tokens in seconds
@@ -122,7 +122,7 @@ func (w *Environment) Start(name string, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// isToken reports whether an Authorization header is empty or has an access token, and no other secret.
+// isToken reports whether an Authorization header is empty or contains an access token and no other secret.
 func isToken(header string) bool {
 	_, token, _ := strings.Cut(header, " ")
 	return header == "" || strings.HasPrefix(token, Secret+"access-")
