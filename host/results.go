@@ -210,7 +210,7 @@ func resultKey(principal, server, id string) string {
 	return principal + "result/" + server + "/" + id
 }
 
-// resultEntry is an element of the set of a principal's results. Its text begins with the time, so that the oldest
+// resultEntry is a member of the set of a principal's results. Its text begins with the time, so that the oldest
 // sorts first.
 type resultEntry struct {
 	stored time.Time

@@ -11,11 +11,9 @@
 //
 //   - A key starts with the key of the principal that owns the data (see package
 //     principal). One principal cannot name the data of another.
-//   - A key has the form "owner/kind/id" or continues with a slash. The keys of one
-//     session or task share this beginning, so a store with several servers keeps them
-//     on one server.
+//   - A key has the form "owner/kind/id" or continues with a slash. The keys of one session or task share this
+//     prefix, so a store that spans several servers keeps them on one server.
 //   - Everything has a time to live and is deleted when it expires.
-//   - Everything has a limit. A KV that is full returns [ErrFull] and keeps its items. A Log that is full purges its
-//     oldest entries; reading a purged entry returns [ErrPurged]. A subscription of a Bus that is full drops messages
-//     and reports it.
+//   - Everything has a limit. A full KV returns [ErrFull] and keeps its items. A full Log purges its oldest entries;
+//     reading a purged entry returns [ErrPurged]. A full subscription of a Bus drops messages and reports the loss.
 package store

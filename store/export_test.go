@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// NewLimitedMemory returns a Store in memory with other limits than those of NewMemory. 0 means the same.
+// NewLimitedMemory returns a Store in memory with limits other than NewMemory's. 0 means the limit of
+// NewMemory.
 func NewLimitedMemory(bytes, logBytes int64, now func() time.Time) Store {
 	return newMemory(cmp.Or(bytes, maxBytes), cmp.Or(logBytes, maxLogBytes), now)
 }

@@ -15,8 +15,8 @@ import (
 
 // Limits of a memory, in bytes.
 const (
-	maxBytes    = 256 << 20 // of the KV and the Set
-	maxLogBytes = 256 << 20 // of the Log
+	maxBytes    = 256 << 20 // for the KV and the Set
+	maxLogBytes = 256 << 20 // for the Log
 )
 
 // entryOverhead approximates the memory of an entry in addition to its key and value: the struct, its
@@ -33,9 +33,9 @@ type memory struct {
 	entries map[string]*entry
 	sets    map[string]*memorySet
 	due     expiryHeap // exactly the entries of the map and the members of the sets
-	bytes   int64      // the sum of entry.cost
-	version uint64     // of the latest Put to any key: versions never repeat, not even after a delete
-	peak    int        // the maximum of len(entries) since the map was made
+	bytes   int64      // sum of entry.cost
+	version uint64     // version of the latest Put to any key: versions never repeat, not even after a delete
+	peak    int        // maximum of len(entries) since the map was made
 
 	// These have their own locks and share nothing with the fields above.
 	log    memoryLog
@@ -44,11 +44,11 @@ type memory struct {
 
 // entry is an item or a member of a set.
 type entry struct {
-	key   string // or the member
+	key   string // key or member
 	set   *memorySet
 	item  Item
 	index int   // position in the heap
-	due   int64 // when removeExpired checks the entry; never after expires
+	due   int64 // when removeExpired checks the entry; never later than expires
 
 	// expires may be increased under the read lock, which makes Touch as cheap as Get. It is decreased
 	// only under the write lock, together with due.
@@ -119,7 +119,7 @@ func (m *memory) Touch(ctx context.Context, key string, ttl time.Duration) (Item
 	return e.item, nil
 }
 
-// extend extends the life of e to at least ttl from now. It returns false if e has expired.
+// extend makes e live at least ttl from now. It returns false if e has expired.
 func (e *entry) extend(now int64, ttl time.Duration) bool {
 	for until := after(now, ttl); ; {
 		expires := e.expires.Load()
@@ -217,7 +217,7 @@ func (m *memory) Delete(ctx context.Context, key string) error {
 }
 
 // removeExpired removes up to limit expired entries. An entry that Touch has extended moves to its new
-// position in the heap instead, once for any number of touches.
+// position in the heap instead, only once however often it was touched.
 func (m *memory) removeExpired(now int64, limit int) {
 	for ; limit > 0 && len(m.due) > 0 && m.due[0].due <= now; limit-- {
 		e := m.due[0]

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ctx = context.Background()
 
-// entryOverhead is the number of bytes that an item, a member and a set count in addition to their contents.
+// entryOverhead is how many bytes an item, a member and a set each count in addition to their contents.
 const entryOverhead = 160
 
 // clock is a clock that only Advance moves.
@@ -59,7 +59,7 @@ type clocked struct {
 
 func open() clocked { return openLimited(0) }
 
-// openLimited returns a store whose KV has a limit in bytes.
+// openLimited returns a store whose KV is limited to a number of bytes.
 func openLimited(bytes int64) clocked {
 	c := newClock()
 	return clocked{store.NewLimitedMemory(bytes, 0, c.Now), c}
@@ -111,7 +111,7 @@ func TestMemoryUsesRealClockByDefault(t *testing.T) {
 }
 
 func TestMemoryLimitsAreExact(t *testing.T) {
-	const size = 1000 + 4 + entryOverhead // with the value and the key
+	const size = 1000 + 4 + entryOverhead // includes the value and the key
 	m := openLimited(2 * size)
 	for i := range 2 {
 		must.Do(t, must.Err(m.Put(ctx, fmt.Sprint("key", i), make([]byte, 1000), store.PutOptions{TTL: time.Hour})))
@@ -128,7 +128,7 @@ func TestFullMemoryReusesSpaceOfExpiredItems(t *testing.T) {
 			m.Advance(2 * time.Hour)
 		},
 	} {
-		m := openLimited(2 * (1 + 5 + entryOverhead)) // with the key and the value of put
+		m := openLimited(2 * (1 + 5 + entryOverhead)) // for the key and the value of put
 		put(t, m, "a", time.Hour)
 		put(t, m, "b", time.Hour)
 		expireA(m)
@@ -195,7 +195,7 @@ type kvItem struct {
 	until   time.Time
 }
 
-// compareKV runs one sequence of operations on a Memory and on the model. Choose returns a number below n.
+// compareKV runs one sequence of operations on a Memory and on the model. choose returns a number below n.
 func compareKV(t *testing.T, choose func(n int) int, operations int) {
 	t.Helper()
 	const maxBytes = 4 * (entryOverhead + 6)
@@ -335,7 +335,7 @@ func TestFullLogPurgesLeastRecentGroup(t *testing.T) {
 	put("b", 2)
 	put("a", 3)
 	wantCount("b", 0, 2, nil)
-	put("a", 4) // exceeds the limit; b has the least recent append
+	put("a", 4) // exceeds the limit; b was appended to least recently
 	wantCount("b", 0, 0, store.ErrPurged)
 	wantCount("b", 1, 1, nil)
 	put("a", 5)
@@ -352,7 +352,7 @@ func TestRemovedEntriesOfALogDoNotStayInMemory(t *testing.T) {
 		name   string
 		stream func(i int) string
 		size   func(i int) int
-		most   int // bytes that the entries of a group count
+		most   int // maximum number of bytes that the entries of a group count
 	}{
 		{"one stream", func(int) string { return "s" }, func(int) int { return short }, entries / 2 * short},
 		{"a silent stream beside a busy one", func(i int) string { return []string{"busy", "silent"}[min(1, i%200/199)] },
@@ -413,7 +413,7 @@ type modelEntry struct {
 	size int
 }
 
-// purge deletes the oldest entries that match until over returns false.
+// purge deletes the oldest matching entries until over returns false.
 func (m *model) purge(over func() bool, match func(modelEntry) bool) {
 	for over() {
 		m.entries = slices.Delete(m.entries, slices.IndexFunc(m.entries, match), slices.IndexFunc(m.entries, match)+1)
@@ -438,12 +438,12 @@ func TestMemoryLogMatchesModel(t *testing.T) {
 	}
 }
 
-// compareLog runs one sequence of operations on a Memory and on the model. Choose returns a number below n.
+// compareLog runs one sequence of operations on a Memory and on the model. choose returns a number below n.
 func compareLog(t *testing.T, choose func(n int) int, operations int) {
 	t.Helper()
 	opt := store.AppendOptions{TTL: time.Hour, MaxEntries: 6, MaxBytes: 3000}
 	sizes := []int{700}
-	if choose(2) == 1 { // some entries are empty, and some are longer than those that share a block
+	if choose(2) == 1 { // some entries are empty, and some are too long to share a block
 		opt.MaxBytes, sizes = 30_000, []int{1, 300, 700, 10_000}
 	}
 	data := func(key store.StreamKey, seq uint64, size int) []byte {
@@ -490,8 +490,8 @@ func compareLog(t *testing.T, choose func(n int) int, operations int) {
 	}
 }
 
-// The test compares the sets of a Memory with a simple model under random sequences of operations, which
-// share the limits with items.
+// The test compares the sets of a Memory with a simple model under random sequences of operations. Sets
+// and items share the limits.
 func TestMemorySetsMatchModel(t *testing.T) {
 	for seed := range uint64(200) {
 		compareSets(t, rand.New(rand.NewPCG(seed, 3)), 200)
@@ -503,8 +503,8 @@ func compareSets(t *testing.T, r *rand.Rand, operations int) {
 	t.Helper()
 	const maxBytes, maxMembers = 8 * (entryOverhead + 1), 3
 	m := openLimited(maxBytes)
-	model := make(map[[2]string]time.Time) // the set, "" for items, and the member
-	// count returns the number of members of a set, and whether an item or a member fits.
+	model := make(map[[2]string]time.Time) // the set, or "" for items, and the member
+	// count returns the number of members of a set, and whether another item or member fits.
 	count := func(set string) (inSet int, fits bool) {
 		sets := map[string]int{set: entryOverhead + len(set)}
 		bytes := entryOverhead + 1
@@ -562,9 +562,9 @@ func compareSets(t *testing.T, r *rand.Rand, operations int) {
 	}
 }
 
-// The limit in bytes counts members and sets exactly, whatever came and went before.
+// The limit in bytes counts members and sets exactly, whatever was added and removed before.
 func TestMemoryCountsBytesOfSets(t *testing.T) {
-	const member, set = entryOverhead + 1, entryOverhead + 2 // with the name
+	const member, set = entryOverhead + 1, entryOverhead + 2 // includes the name
 	m := openLimited(2*set + 3*member)
 	add := func(set, member string) error { return m.Add(ctx, set, member, time.Minute, 100) }
 	for range 10 {

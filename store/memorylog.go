@@ -16,39 +16,39 @@ const streamOverhead = 320
 
 // memoryLog is the [Log] of a memory.
 //
-// Invariants: each group has at least one stream, and each stream at least one entry. Groups are in the
-// order of their latest Append.
+// Invariants: each group has at least one stream, and each stream at least one entry. Groups are
+// ordered by their latest Append.
 type memoryLog struct {
 	mu     sync.Mutex
 	max    int64
 	bytes  int64
 	groups map[string]*logGroup
-	order  list.List // of *logGroup, the one with the least recent Append first
+	order  list.List // elements are *logGroup; the group with the least recent Append comes first
 }
 
-// logGroup is a group. Entries refer to their stream and to a block with their data by number, so that the garbage
-// collector does not look at the tens of thousands of entries of a busy session.
+// logGroup is a group. Entries refer by number to their stream and to a block with their data, so that the garbage
+// collector need not scan the tens of thousands of entries of a busy session.
 type logGroup struct {
 	name    string
-	numbers map[string]uint32 // of the streams, by name
-	streams []logStream       // by number
-	unused  []uint32          // numbers without a stream
-	entries []logEntry        // in the order of their Append
+	numbers map[string]uint32 // numbers of the streams, by name
+	streams []logStream       // streams, by number
+	unused  []uint32          // unused numbers
+	entries []logEntry        // in the order in which they were appended
 	first   int               // index of the oldest entry that is not purged
-	removed int               // purged entries that are not in entries anymore
-	blocks  [][]byte          // from the one with the oldest entry on
-	freed   uint32            // earlier blocks
-	size    int64             // of the entries from first on, overhead included
-	bytes   int64             // of those that are not purged
+	removed int               // number of purged entries that are no longer in entries
+	blocks  [][]byte          // from the block with the oldest entry on
+	freed   uint32            // number of earlier blocks
+	size    int64             // size of the entries from first on, including overhead
+	bytes   int64             // bytes of the entries that are not purged
 	expires int64
-	element *list.Element // of memoryLog.order
+	element *list.Element // position in memoryLog.order
 }
 
-// logEntry is an entry, or what remains of it in the middle of a group after it was purged.
+// logEntry is an entry, or the remainder of a purged entry in the middle of a group.
 type logEntry struct {
-	stream     uint32 // or purged
-	block      uint32 // its index, counted with those that were freed
-	begin, end uint32 // in the block
+	stream     uint32 // number of the stream, or purged
+	block      uint32 // index of the block, counting freed blocks
+	begin, end uint32 // position in the block
 }
 
 // purged is the stream of a purged entry.
@@ -56,8 +56,8 @@ const purged = math.MaxUint32
 
 func (e logEntry) cost() int64 { return int64(e.end-e.begin) + storecheck.LogOverhead }
 
-// logStream contains the number of entries of a stream and the number of the last one. The oldest is at a
-// position of at least from in the group, counted with those that were removed.
+// logStream contains the number of entries of a stream and the number of the last one. The oldest entry
+// is at position from of the group or later, counting removed entries.
 type logStream struct {
 	name string
 	n    int
@@ -67,10 +67,10 @@ type logStream struct {
 
 func (s logStream) first() uint64 { return s.last + 1 - uint64(s.n) }
 
-// costOf returns the number of bytes that an entry counts.
+// costOf returns how many bytes an entry counts.
 func costOf(entry []byte) int64 { return int64(len(entry)) + storecheck.LogOverhead }
 
-// overheadOf returns the number of bytes that a group or a stream counts in addition to its contents.
+// overheadOf returns how many bytes a group or a stream counts in addition to its contents.
 func overheadOf(name string) int64 { return int64(len(name)) + streamOverhead }
 
 // Append implements [Log]. When the log exceeds its limit, Append purges the oldest entries of the
@@ -148,7 +148,7 @@ func (m *memory) ReadAfter(ctx context.Context, key StreamKey, seq uint64) ([][]
 		return nil, fmt.Errorf("%w: the oldest remaining entry is %d", ErrPurged, s.first())
 	}
 	entries := make([][]byte, s.last-seq)
-	for at, left := len(g.entries)-1, len(entries); left > 0; at-- { // most readers want the last ones
+	for at, left := len(g.entries)-1, len(entries); left > 0; at-- { // most readers want the newest entries
 		if e := g.entries[at]; e.stream == number {
 			left--
 			entries[left] = g.data(e)
@@ -215,15 +215,15 @@ func (g *logGroup) removeStream(number uint32) {
 	g.unused = append(g.unused, number)
 }
 
-// Sizes of blocks, in bytes. Most blocks have a quarter of the size of the entries that the group has
-// already, so that a group with few entries is small.
+// Sizes of blocks, in bytes. Most blocks are a quarter as large as the entries that the group already
+// has, so that a group with few entries stays small.
 const (
 	minBlock = 512
 	maxBlock = 32 << 10
 )
 
-// push adds an entry. It copies the data into the last block. Long data get a block of their own, so that little
-// remains unused at the end of the others; the room that was left in the last block then follows as the last one.
+// push adds an entry. It copies the data into the last block. Long data gets a separate block, so that little
+// space is wasted at the end of the other blocks; the rest of the previous block then becomes the last block.
 func (g *logGroup) push(stream uint32, data []byte) {
 	at := len(g.blocks) - 1
 	var room []byte
@@ -237,7 +237,7 @@ func (g *logGroup) push(stream uint32, data []byte) {
 		g.blocks = append(g.blocks, make([]byte, 0, min(max(len(data), int(g.bytes)/4, minBlock), maxBlock)))
 		at++
 	}
-	if n := len(g.entries); n == cap(g.entries) && g.first > n/2 { // move the others down instead of growing
+	if n := len(g.entries); n == cap(g.entries) && g.first > n/2 { // move the entries down instead of growing
 		g.entries = append(g.entries[:0], g.entries[g.first:]...)
 		g.removed, g.first = g.removed+g.first, 0
 	}
@@ -247,7 +247,7 @@ func (g *logGroup) push(stream uint32, data []byte) {
 	g.entries = append(g.entries, logEntry{stream, g.freed + uint32(at), uint32(begin), uint32(end)})
 }
 
-// data returns the data of an entry. They never change.
+// data returns the data of an entry. It never changes.
 func (g *logGroup) data(e logEntry) []byte { return g.blocks[e.block-g.freed][e.begin:e.end:e.end] }
 
 // purge removes the oldest entry of a stream. It also removes the stream and the group when they become
@@ -283,8 +283,8 @@ func (l *memoryLog) purge(g *logGroup, number uint32) {
 	}
 }
 
-// compact copies the entries to new blocks, without those that were purged: a silent stream must not keep
-// the purged entries of a busy one in memory.
+// compact copies the entries that are not purged to new blocks: a silent stream must not keep the purged
+// entries of a busy stream in memory.
 func (g *logGroup) compact() {
 	old := *g
 	g.entries, g.first, g.removed, g.blocks, g.freed, g.size = nil, 0, 0, nil, 0, g.bytes

@@ -12,13 +12,13 @@ import (
 	"github.com/parley-mcp/parley/internal/storecheck"
 )
 
-// memorySet is a set of a memory and has at least one member, which may have expired.
+// memorySet is a set of a memory. It has at least one member, which may have expired.
 type memorySet struct {
 	name    string
 	members []*entry // in ascending order of their keys
 }
 
-// find returns the position of a member, or where it belongs. A nil set has no members.
+// find returns the position of a member, or where it belongs. A nil set is empty.
 func (s *memorySet) find(member string) (at int, found bool) {
 	if s == nil {
 		return 0, false
@@ -69,8 +69,8 @@ func (m *memory) Add(ctx context.Context, set, member string, ttl time.Duration,
 	return nil
 }
 
-// checkSetLimits returns ErrFull if a new member would exceed a limit, even after all expired entries are
-// removed.
+// checkSetLimits returns ErrFull if a new member would exceed a limit, even after all expired entries
+// are removed.
 func (m *memory) checkSetLimits(now int64, set, member string, limit int) error {
 	fits := func() (inSet, inMemory bool) {
 		need := cost(member, nil)

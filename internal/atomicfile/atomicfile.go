@@ -1,4 +1,4 @@
-// Package atomicfile changes files of the user. It replaces a file as a whole, and programs that change the same file
+// Package atomicfile changes the user's files. It replaces a file as a whole, and programs that change the same file
 // wait for each other.
 package atomicfile
 
@@ -13,11 +13,11 @@ import (
 	"path/filepath"
 )
 
-const newMode fs.FileMode = 0o600 // of a new file
+const newMode fs.FileMode = 0o600 // mode of a new file
 
-// Write replaces the file at path with content. If Write fails, or the program or the system crashes, the file has its
-// old content or the new one. The file gets mode 0600. The directory must exist. A symbolic link at path stays one: the
-// file that it names is replaced.
+// Write replaces the file at path with content. If Write fails, or the program or the system crashes, the file keeps
+// its old content or has the new content. It gets mode 0600. The directory must exist. A symbolic link at path is kept:
+// the file that it names is replaced.
 //
 // Write is for content that does not depend on the content of the file; see [Update].
 func Write(path string, content []byte) error {
@@ -37,11 +37,12 @@ var errChanging = errors.New("another program is changing the file; try again")
 
 // Update changes the file at path. It holds the lock of the file while it reads the file, calls change with its
 // content, and replaces it with the content that change returns, as [Write] does. The old content is nil if there is no
-// file. An error of change is returned, and nothing is written then, nor if change returns the old content.
+// file. If change returns an error, Update returns it and writes nothing. Nor does Update write if change returns the
+// old content.
 //
 // A program that does not use the lock, such as an editor, may change the file at the same time: Update compares the
-// content right before it replaces the file, and calls change again with the new content. A file that exists keeps its
-// permissions, and a symbolic link stays one. The directory must exist.
+// content right before it replaces the file, and calls change again with the new content. An existing file keeps its
+// permissions, and a symbolic link is kept. The directory must exist.
 func Update(ctx context.Context, path string, limit int64, change func(old []byte) ([]byte, error)) error {
 	path = Target(path)
 	switch unlock, err := Lock(ctx, lockOf(path)); {
@@ -95,7 +96,7 @@ func read(path string, limit int64) ([]byte, fs.FileMode, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if !info.Mode().IsRegular() { // a rename would replace a device or a pipe by a file
+	if !info.Mode().IsRegular() { // a rename would replace a device or a pipe with a file
 		return nil, 0, fmt.Errorf("%s must be a regular file", path)
 	}
 	content, err := readAll(file, limit)

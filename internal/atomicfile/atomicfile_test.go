@@ -39,7 +39,7 @@ func TestTheFileIsReplaced(t *testing.T) {
 	}
 }
 
-// onlyFiles fails if the directory of a file has others.
+// onlyFiles fails if the directory of these files contains other files.
 func onlyFiles(t *testing.T, paths ...string) {
 	t.Helper()
 	var got, want []string
@@ -82,7 +82,7 @@ func TestSymbolicLinksStay(t *testing.T) {
 
 func TestUpdateKeepsThePermissions(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		return // it has no such permissions
+		return // Windows has no such permissions
 	}
 	path := filepath.Join(t.TempDir(), "f")
 	for _, mode := range []fs.FileMode{0o644, 0o600, 0o664} {
@@ -178,7 +178,7 @@ func TestLockFollowsNoLink(t *testing.T) {
 func TestLockIsExclusiveAndTheWaitEndsWithTheContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	held := 0
-	var mu sync.Mutex // for the race detector, to which file locks are nothing
+	var mu sync.Mutex // for the race detector, which does not know file locks
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {

@@ -16,11 +16,11 @@ const (
 	maxLockWait = 100 * time.Millisecond
 )
 
-// Lock waits until no other process and no other goroutine holds the lock at path, which is a file with nothing else in
-// it. The operating system releases the lock when the process ends. The directory must exist.
+// Lock waits until no other process and no other goroutine holds the lock at path, which is an empty file. The
+// operating system releases the lock when the process ends. The directory must exist.
 //
-// The file is removed with the lock, except on Windows, where that fails while another process waits. So a process that
-// has locked the file then checks that it is still the one at path.
+// The file is removed with the lock, except on Windows, where that fails while another process waits. Therefore a
+// process that has locked the file checks that the file is still the one at path.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	for wait := minLockWait; ; wait = min(2*wait, maxLockWait) {
 		file, err := tryLockAt(path)

@@ -21,7 +21,7 @@ type Challenge struct {
 	Scheme string
 	// Params contains the parameters by name in lower case; nil if there are none.
 	Params map[string]string
-	// Token68 is the value that some schemes have instead of parameters.
+	// Token68 is the value that some schemes use instead of parameters.
 	Token68 string
 }
 

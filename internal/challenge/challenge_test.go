@@ -68,7 +68,7 @@ func FuzzWWWAuthenticate(f *testing.F) {
 		for _, c := range challenge.Parse([]string{header}) {
 			if strings.ContainsAny(header, "\x00\n\r") ||
 				strings.ContainsFunc(header, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F }) {
-				return // a response header cannot have these characters
+				return // a response header cannot contain these characters
 			}
 			again := challenge.Parse([]string{c.String()})
 			must.Equal(t, len(again), 1, c, header)

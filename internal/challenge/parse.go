@@ -11,8 +11,8 @@ const (
 
 // Parse parses the values of the WWW-Authenticate headers of a response. A syntax error,
 // such as a repeated parameter or a string without its closing quote, ends the header:
-// Parse drops the challenge that has the error and those that follow it in the same
-// header. It accepts unquoted values that RFC 9110 requires to be quoted, such as URLs.
+// Parse drops the challenge with the error and all later ones in the same header. It
+// accepts unquoted values that RFC 9110 requires to be quoted, such as URLs.
 func Parse(headers []string) []Challenge {
 	var all []Challenge
 	size := 0

@@ -52,8 +52,8 @@ type Missing struct {
 // MissingKey is the context key of the *[Missing] of a request.
 type MissingKey struct{}
 
-// AddMissing records that a call of the request of ctx needs scopes that it does not
-// have. Without a *[Missing] in ctx it does nothing.
+// AddMissing records that a call of the request of ctx needs scopes that the caller
+// lacks. Without a *[Missing] in ctx it does nothing.
 func AddMissing(ctx context.Context, scopes []string) {
 	if m, _ := ctx.Value(MissingKey{}).(*Missing); m != nil {
 		m.mu.Lock()
@@ -73,7 +73,7 @@ func MissingScopes(ctx context.Context) []string {
 	return m.scopes
 }
 
-// TokenKey is the context key of the access token of a request, a *string that may be nil.
+// TokenKey is the context key of the access token of a request, a *string, which may be nil.
 type TokenKey struct{}
 
 // Token returns the access token of the request of ctx, or an empty string. It must be sent only to the issuer of

@@ -17,7 +17,8 @@ const (
 	MaxSubscribedURIs = 1 << 20 // bytes of all URIs of one subscription
 )
 
-// CheckSubscriptions returns an error for the client if one subscription must not have these resources.
+// CheckSubscriptions returns an error for the client if a subscription to these resources would exceed a
+// limit.
 func CheckSubscriptions(uris []string) error {
 	bytes := 0
 	for i, uri := range uris {
@@ -29,8 +30,9 @@ func CheckSubscriptions(uris []string) error {
 	return nil
 }
 
-// CheckSubscription returns an error for the client if a subscription must not have a resource.
-// The subscription then has n resources, whose URIs have the given number of bytes.
+// CheckSubscription returns an error for the client if a subscription must not include a
+// resource. With that resource, the subscription has n resources, and the URIs have the given
+// number of bytes in total.
 func CheckSubscription(uri string, n, bytes int) error {
 	switch {
 	case n > MaxSubscribed:
@@ -71,7 +73,7 @@ type Broadcaster struct {
 	recent        recentChanges
 }
 
-// Bytes returns the counter of the bytes of subscribed URIs; nil if h is nil.
+// Bytes returns the counter of the bytes of subscribed URIs, or nil if h is nil.
 func (h *Broadcaster) Bytes() *SubscribedBytes {
 	if h == nil {
 		return nil
@@ -90,7 +92,8 @@ func (h *Broadcaster) Publish(c Change) {
 }
 
 // PublishTo records a change in the subscriptions of the principals for which visible returns
-// true; in all if it is nil. It calls visible once for each principal, without holding a lock.
+// true, or in all subscriptions if visible is nil. It calls visible once for each principal,
+// without holding a lock.
 func (h *Broadcaster) PublishTo(visible func(principal.Principal) bool, c Change) {
 	if visible == nil {
 		h.Publish(c)

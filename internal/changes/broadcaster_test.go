@@ -54,7 +54,7 @@ func TestSingleChangeIsDeliveredAtOnceAndManyAreMerged(t *testing.T) {
 			}
 		}
 		must.CheckThat(t, deliveries >= 100 && deliveries <= 201, "%d deliveries in ten seconds", deliveries)
-		hub.Publish(tools) // the last change is delivered too
+		hub.Publish(tools) // the last change is delivered, too
 		select {
 		case <-sub.Ready():
 		case <-time.After(time.Second):

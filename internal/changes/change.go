@@ -17,7 +17,7 @@ type Kind uint8
 const (
 	ToolsChanged     Kind = 1 << iota // the list of tools
 	PromptsChanged                    // the list of prompts
-	ResourcesChanged                  // the list of resources, or that of templates
+	ResourcesChanged                  // the list of resources or of resource templates
 	ResourceUpdated                   // the contents of one resource
 )
 
@@ -46,14 +46,14 @@ func (k Kind) String() string {
 // Change is a change of a list or a resource.
 type Change struct {
 	Kind Kind
-	URI  string // of a ResourceUpdated
+	URI  string // URI of the updated resource
 	// Resync means that no change was reported, but that one may have been missed: before the
 	// subscription, or while its connection was lost.
 	Resync bool
 }
 
-// AppendParams appends the params of the notification for the change; nothing if it needs none.
-// Subscription is the id of the subscriptions/listen request; zero for none.
+// AppendParams appends the params of the notification for the change, or nothing if it needs
+// none. subscription is the ID of the subscriptions/listen request; zero means none.
 func (c Change) AppendParams(dst []byte, subscription jsonrpc.ID) []byte {
 	if subscription.IsZero() && c.Kind != ResourceUpdated {
 		return dst
@@ -72,7 +72,7 @@ func (c Change) AppendParams(dst []byte, subscription jsonrpc.ID) []byte {
 	return append(dst, '}')
 }
 
-// AppendSubscription appends the member _meta with the id of the subscription that a message
+// AppendSubscription appends the key _meta with the ID of the subscription that a message
 // belongs to (2026-07-28, basic/patterns/subscriptions).
 func AppendSubscription(dst []byte, id jsonrpc.ID) []byte {
 	dst = append(dst, `"_meta":{"`+mcp.MetaSubscriptionID+`":`...)
@@ -138,8 +138,8 @@ func (r *recentChanges) forget(now time.Time) {
 	}
 }
 
-// Replay records the changes of the last moments in a subscription that continues one of another replica. That one may
-// not have recorded them, because it had not received their announcements when it ended.
+// Replay records the changes of the last moments in a subscription that continues one of another replica. The other
+// replica may not have recorded them, because it had not received their announcements when it stopped.
 func (h *Broadcaster) Replay(s *Subscription) {
 	h.recent.mu.Lock()
 	h.recent.forget(time.Now())

@@ -64,8 +64,8 @@ func (h *Broadcaster) OnSubscribersChanged(changed func()) {
 // anyList takes the place of a URI, which is never empty, for subscriptions to changes of lists.
 const anyList = ""
 
-// subscriberCounter counts the subscriptions to resources and to changes of lists. Its lock may be taken while that of
-// a subscription is held; no other lock is taken while it is held. The nil subscriberCounter does not count.
+// subscriberCounter counts the subscriptions to resources and to changes of lists. Its lock may be taken while the
+// lock of a subscription is held; while it is held, no other lock is taken. A nil subscriberCounter does not count.
 type subscriberCounter struct {
 	mu      sync.Mutex
 	counts  map[subscriberKey]int
@@ -112,7 +112,7 @@ func (s *subscriberCounter) remove(uri string, p principal.Principal) {
 // MaxOwnerSubscribed limits the bytes of all URIs to which one owner is subscribed, see SubscribedBytes.
 const MaxOwnerSubscribed = 8 << 20
 
-// uriOverhead is the number of bytes that each URI counts in addition to its length: its
+// uriOverhead is how many bytes each URI counts in addition to its length, for its
 // entries in the maps of subscriptions.
 const uriOverhead = 64
 
@@ -126,7 +126,7 @@ type Owner struct {
 	address   string // empty unless the principal is anonymous
 }
 
-// OwnerOf returns the owner of the subscriptions of a client.
+// OwnerOf returns the owner of a client's subscriptions.
 func OwnerOf(p principal.Principal, address string) Owner {
 	if p != principal.Anonymous {
 		address = ""
@@ -134,7 +134,7 @@ func OwnerOf(p principal.Principal, address string) Owner {
 	return Owner{p, address}
 }
 
-// SubscribedSize returns the number of bytes that the URIs of subscriptions count.
+// SubscribedSize returns how many bytes the URIs count.
 func SubscribedSize(uris ...string) int {
 	bytes := 0
 	for _, uri := range uris {
@@ -143,12 +143,12 @@ func SubscribedSize(uris ...string) int {
 	return SubscribedSizeOf(len(uris), bytes)
 }
 
-// SubscribedSizeOf returns the number of bytes that n URIs count, whose length is bytes together.
+// SubscribedSizeOf returns how many bytes n URIs count whose total length is bytes.
 func SubscribedSizeOf(n, bytes int) int { return bytes + n*uriOverhead }
 
 // SubscribedBytes counts the bytes of subscribed URIs by owner, in the sessions of connections and in
-// subscriptions/listen. Stored sessions do not count, because each has a limit of its own. The zero SubscribedBytes is
-// ready for use; the nil SubscribedBytes does not count. It is safe for concurrent use.
+// subscriptions/listen. Stored sessions are not counted, because each has its own limit. The zero SubscribedBytes is
+// ready for use; a nil SubscribedBytes does not count. It is safe for concurrent use.
 type SubscribedBytes struct {
 	mu     sync.Mutex
 	owners map[Owner]int

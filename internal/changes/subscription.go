@@ -11,13 +11,14 @@ import (
 )
 
 // minDeliveryInterval is the minimum time between two deliveries on one subscription. Many changes in a short time then
-// cost few notifications, while a single change is delivered at once.
+// cause few notifications, while a single change is delivered at once.
 const minDeliveryInterval = 50 * time.Millisecond
 
 // Subscription records the changes that one peer subscribes to, until they are taken. Its size
 // is limited by its filter. It is safe for concurrent use.
 type Subscription struct {
-	// IncludeParts makes an update of a part of a resource one of the resource. It must be set before the first change.
+	// IncludeParts makes an update of a part of a resource count as an update of the resource. It must be set before
+	// the first change.
 	IncludeParts bool
 
 	subscriber principal.Principal
@@ -28,7 +29,7 @@ type Subscription struct {
 	lists   Kind // the lists in the filter
 	uris    map[string]struct{}
 	changed map[Change]bool // what has changed, with Resync unset; the value is Resync
-	last    time.Time       // of the last Take with changes
+	last    time.Time       // time of the last Take that returned changes
 	timer   *time.Timer     // delays a delivery; see minDeliveryInterval
 	closed  bool
 	counter *subscriberCounter // counts uris, and anyList; may be nil
@@ -83,7 +84,7 @@ func (s *Subscription) Add(uri string) {
 	s.add(uri)
 }
 
-// add is called with mu held.
+// add adds a resource to the filter. mu must be held.
 func (s *Subscription) add(uri string) {
 	if _, ok := s.uris[uri]; !ok {
 		s.uris[uri] = struct{}{}
@@ -102,7 +103,7 @@ func (s *Subscription) Remove(uri string) {
 	delete(s.changed, Change{Kind: ResourceUpdated, URI: uri})
 }
 
-// setCounter replaces the counter of the subscription; nil for none.
+// setCounter replaces the counter of the subscription; nil means none.
 func (s *Subscription) setCounter(counter *subscriberCounter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +125,7 @@ func (s *Subscription) has(uri string) bool {
 	return ok
 }
 
-// matches reports whether the filter includes a change. It is called with mu held.
+// matches reports whether the filter includes a change. mu must be held.
 func (s *Subscription) matches(c Change) bool {
 	if c.Kind == ResourceUpdated {
 		_, ok := s.uris[c.URI]
@@ -152,7 +153,7 @@ func (s *Subscription) Resync() {
 	}
 }
 
-// record is called with mu held.
+// record records a change. mu must be held.
 func (s *Subscription) record(c Change) {
 	resync := c.Resync
 	c.Resync = false
@@ -167,7 +168,7 @@ func (s *Subscription) record(c Change) {
 	}
 	if before, recorded := s.changed[c]; recorded {
 		s.changed[c] = before && resync
-		return // Ready receives already
+		return // Ready has already been signalled
 	}
 	s.changed[c] = resync
 	switch wait := minDeliveryInterval - time.Since(s.last); {
@@ -181,7 +182,7 @@ func (s *Subscription) record(c Change) {
 }
 
 // whole returns the longest URI of the filter of which the given URI is a part, or ""
-// (2026-07-28, schema, ResourceUpdatedNotification). It is called with mu held.
+// (2026-07-28, schema, ResourceUpdatedNotification). mu must be held.
 func (s *Subscription) whole(part string) string {
 	if _, ok := s.uris[part]; ok {
 		return part
@@ -196,7 +197,7 @@ func (s *Subscription) whole(part string) string {
 	return longest
 }
 
-// Ready returns a channel that receives when there are changes to take.
+// Ready returns a channel that receives a value when there are changes to take.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
 // Wake makes Ready receive, even if nothing has changed.

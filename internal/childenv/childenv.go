@@ -12,10 +12,10 @@ import (
 // and then the additional ones. As in os/exec, later entries override earlier ones. Most programs need:
 //
 //   - on Unix HOME, LANG, LC_*, LOGNAME, PATH, SHELL, TERM, TMPDIR, TZ and USER, and similar ones on Windows
-//   - the certificates of issuers and the proxies that the user's programs use, such as SSL_CERT_FILE and HTTPS_PROXY:
-//     without them a program cannot reach the network of a company, and most wait for minutes before they say so. The
-//     URL of a proxy can have a password, which every program that uses the proxy needs.
-//   - the registries of package runners, such as npm_config_registry, unless the URL has credentials
+//   - the certificates of issuers and the proxies that the user's programs use, such as SSL_CERT_FILE and
+//     HTTPS_PROXY: without them a program cannot reach the network of a company, and most wait for minutes before they
+//     say so. The URL of a proxy may contain a password, which every program that uses the proxy needs.
+//   - the registries of package runners, such as npm_config_registry, unless the URL contains credentials
 func New(all bool, additional []string) []string {
 	var env []string
 	for _, entry := range os.Environ() {
@@ -26,8 +26,8 @@ func New(all bool, additional []string) []string {
 	return append(env, additional...)
 }
 
-// network are the names, in upper case, of variables with files of certificates, and of proxies. Other variables of
-// TLS are none of them: NODE_TLS_REJECT_UNAUTHORIZED would turn off the check of certificates.
+// network lists the names, in upper case, of variables for certificate files and proxies. Other TLS variables are
+// not included: NODE_TLS_REJECT_UNAUTHORIZED would turn off the verification of certificates.
 var network = []string{
 	"ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "NODE_USE_ENV_PROXY", "NPM_CONFIG_HTTPS_PROXY",
 	"NPM_CONFIG_NOPROXY", "NPM_CONFIG_PROXY",
@@ -36,7 +36,7 @@ var network = []string{
 	"SSL_CERT_FILE", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS",
 }
 
-// registries are the names, in upper case, of variables with the registries of package runners.
+// registries lists the names, in upper case, of variables for the registries of package runners.
 var registries = []string{"NPM_CONFIG_REGISTRY", "PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL"}
 
 // isInherited reports whether a child inherits a variable by default.
@@ -44,7 +44,7 @@ func isInherited(name, value string) bool {
 	if strings.HasPrefix(value, "()") {
 		return false // a function exported by a shell
 	}
-	upper := strings.ToUpper(name) // the variables of networks have both spellings
+	upper := strings.ToUpper(name) // the network variables are spelled either way
 	if slices.Contains(network, upper) || slices.Contains(registries, upper) && !strings.Contains(value, "@") {
 		return true
 	}

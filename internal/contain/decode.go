@@ -10,9 +10,9 @@ import (
 )
 
 // Decode decodes a result into the value that into points to. It leaves out what cannot be decoded, and corrects what
-// every program would correct in the same way. Kept is raw with these changes, and faults has what was left out; nil
-// means nothing. If the whole result cannot be decoded, it returns the error of the strict decoder. Raw must be a JSON
-// object that has been checked.
+// every program would correct in the same way. kept is raw with these changes; faults lists what was left out, and is
+// nil if nothing was. If the result cannot be decoded at all, Decode returns the error of the strict decoder. raw must
+// be a JSON object that has been checked.
 func Decode(raw json.RawMessage, into any) (kept json.RawMessage, faults *Faults, err error) {
 	if err = decode(raw, into); err == nil {
 		return raw, nil, nil
@@ -33,7 +33,8 @@ func Decode(raw json.RawMessage, into any) (kept json.RawMessage, faults *Faults
 	return kept, &r.faults, nil
 }
 
-// decode decodes strictly. A method that does it is faster than the JSON library, which scans its input first.
+// decode decodes strictly. If the type has a method for this, the method is faster than the JSON library,
+// which scans its input first.
 func decode(raw json.RawMessage, into any) error {
 	if self, ok := into.(json.Unmarshaler); ok {
 		return self.UnmarshalJSON(raw)
@@ -41,10 +42,10 @@ func decode(raw json.RawMessage, into any) error {
 	return schema.Decode(raw, into)
 }
 
-// Faults are the parts of a result that were left out.
+// Faults lists the parts of a result that were left out.
 type Faults struct {
 	list []fault
-	more int // that are not in list
+	more int // faults that are not in list
 }
 
 // fault is a part of a result, such as tools[3](search).annotations, that cannot be decoded.
@@ -53,7 +54,7 @@ type fault struct {
 	err  error
 }
 
-// maxFaults limits the lines in a log.
+// maxFaults limits how many faults of one result are logged.
 const maxFaults = 8
 
 func (f *Faults) add(path string, err error) {
@@ -64,7 +65,7 @@ func (f *Faults) add(path string, err error) {
 	f.list = append(f.list, fault{path, err})
 }
 
-// Log logs a warning for each fault in the result of a method, with the attributes. F may be nil.
+// Log logs a warning for each fault in the result of a method, with the attributes. f may be nil.
 func (f *Faults) Log(logger *slog.Logger, method string, attributes ...any) {
 	if f == nil {
 		return

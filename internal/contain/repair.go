@@ -15,16 +15,17 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// repair makes values decodable. Each level of a value is decoded to find what is wrong with it, so the work is bounded
-// by the length of the value times the depth of its type.
+// repair makes values decodable. Each level of a value is decoded on its own to find what is wrong with it, so the work
+// is bounded by the length of the value times the depth of its type.
 type repair struct{ faults Faults }
 
-// maxRepaired is the number of faults in one result after which entries that have one are left out as a whole.
+// maxRepaired is the number of faults in one result after which an entry with a fault is left out as a whole.
 const maxRepaired = 1000
 
 var contentType = reflect.TypeFor[mcp.Content]()
 
-// value returns a JSON value in a form that can be decoded into type t. It returns the error of the decoder.
+// value returns a JSON value in a form that can be decoded into type t. If that is impossible, it returns the
+// error of the decoder.
 func (r *repair) value(raw []byte, t reflect.Type, path string) ([]byte, error) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -44,7 +45,7 @@ func (r *repair) value(raw []byte, t reflect.Type, path string) ([]byte, error) 
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
 		switch {
-		case raw[0] == '[' && isEmpty, // of programs whose language has one type for both
+		case raw[0] == '[' && isEmpty, // sent by programs whose language uses one type for both
 			string(raw) == "true" && strings.HasPrefix(path, capabilities+"."):
 			return []byte("{}"), nil
 		case raw[0] != '{':
@@ -99,7 +100,7 @@ func identity(raw []byte) string {
 	return ""
 }
 
-// entries returns an object without the members that cannot be decoded.
+// entries returns an object without the keys whose values cannot be decoded.
 func (r *repair) entries(object []byte, t reflect.Type, path string) []byte {
 	kept := []byte{'{'}
 	for name, raw := range jsonrpc.All(object) {
@@ -120,7 +121,7 @@ func appendMember(object []byte, name string, value []byte) []byte {
 
 func closed(object []byte) []byte { return append(bytes.TrimSuffix(object, []byte(",")), '}') }
 
-// object returns an object without the members that cannot be decoded into the fields of a struct.
+// object returns an object without the keys whose values cannot be decoded into the fields of a struct.
 func (r *repair) object(object []byte, t reflect.Type, path string) ([]byte, error) {
 	fields := fieldsOf(t)
 	kept := []byte{'{'}
@@ -145,10 +146,10 @@ func (r *repair) object(object []byte, t reflect.Type, path string) ([]byte, err
 		}
 	}
 	kept = closed(kept)
-	return kept, decodable(kept, t) // required members may be missing
+	return kept, decodable(kept, t) // required fields may be missing
 }
 
-// decides reports whether an object cannot be used without a member.
+// decides reports whether an object is unusable without a field.
 func decides(t reflect.Type, f reflect.StructField, name string, isResult bool) bool {
 	switch {
 	case name == "resultType" || name == "nextCursor":
@@ -164,7 +165,7 @@ func decides(t reflect.Type, f reflect.StructField, name string, isResult bool) 
 
 const capabilities = "capabilities"
 
-// fieldsOf returns the fields of a struct by the names of their members.
+// fieldsOf returns the fields of a struct by their JSON keys.
 func fieldsOf(t reflect.Type) map[string]reflect.StructField {
 	fields := make(map[string]reflect.StructField)
 	for _, f := range reflect.VisibleFields(t) {
@@ -175,7 +176,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.StructField {
 	return fields
 }
 
-// blocks are the types of content by their names. Blocks of other types are kept as they are.
+// blocks maps the type names of content blocks to Go types. Blocks of other types are kept as they are.
 var blocks = map[string]reflect.Type{
 	"text":          reflect.TypeFor[mcp.TextContent](),
 	"image":         reflect.TypeFor[mcp.ImageContent](),
@@ -206,8 +207,8 @@ func (r *repair) block(raw []byte, path string) ([]byte, error) {
 	}
 }
 
-// base64Of returns binary data in the standard encoding. It may be in that for URLs, without padding, in lines, or in a
-// data URL (RFC 2397). It returns the error of the strict decoder.
+// base64Of returns binary data in the standard encoding. raw may use the URL encoding, omit the padding, be split into
+// lines, or be a data URL (RFC 2397). Otherwise base64Of returns err, the error of the strict decoder.
 func base64Of(raw []byte, err error) ([]byte, error) {
 	if raw[0] != '"' {
 		return nil, err

@@ -43,7 +43,7 @@ func TestMalformedIsErrorIsAFailure(t *testing.T) {
 		r.Content[0].(*mcp.ToolResultContent).IsError, "%+v, %v", r, err)
 }
 
-// What decides about more than itself is not left out.
+// A value that other parts depend on is not left out.
 func TestWhatDecidesStaysStrict(t *testing.T) {
 	for raw, into := range map[string]any{
 		`{"tools":[],"nextCursor":7}`:               new(mcp.ListToolsResult),
@@ -62,7 +62,8 @@ func TestWhatDecidesStaysStrict(t *testing.T) {
 	}
 }
 
-// After 1,000 faults, an entry with another one is left out as a whole. Others stay.
+// After 1,000 faults, an entry with another fault is left out as a whole. Other
+// entries are kept.
 func TestTheWorkOfRepairsIsBounded(t *testing.T) {
 	entry := `{"name":"a","title":7,"annotations":{"title":7,"readOnlyHint":7},"icons":[7,{"src":7}],"_meta":[],` +
 		`"inputSchema":{}},`

@@ -21,7 +21,7 @@ type Case struct {
 	Input string // as written; see Bytes
 
 	value    string // replaces <<v>> in the input
-	result   string // replaces <<v>> in the outcomes; empty if the value has fragments
+	result   string // replaces <<v>> in the outcomes; empty if the value contains fragments
 	outcomes []outcome
 }
 
@@ -31,7 +31,7 @@ type outcome struct {
 	text string
 }
 
-// tags are the words of conditions.
+// tags lists the words that conditions may use.
 var tags = []string{
 	"legacy", "modern", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28",
 	"memory", "stream", "http", "pair", "gateway", "json", "windows", "linux",
@@ -71,8 +71,8 @@ func Files(t testing.TB) []string {
 	return names
 }
 
-// Want returns the outcome that is expected where the tags apply: the last one whose condition holds, with the value
-// of the case in place of <<v>>. It returns "" if the case does not apply there.
+// Want returns the outcome that is expected where the tags apply: the last outcome whose condition holds, with the
+// value of the case in place of <<v>>. It returns "" if the case does not apply there.
 func (c Case) Want(tags ...string) string {
 	for _, o := range slices.Backward(c.outcomes) {
 		if !slices.ContainsFunc(o.tags, func(tag string) bool { return !slices.Contains(tags, tag) }) {
@@ -82,7 +82,8 @@ func (c Case) Want(tags ...string) string {
 	return ""
 }
 
-// Bytes returns the input with the expressions in << >> replaced. The fragments are further expressions by name.
+// Bytes returns the input with the expressions in << >> replaced. fragments contains further expressions by
+// name.
 func (c Case) Bytes(t testing.TB, fragments map[string]string) []byte {
 	t.Helper()
 	text, err := expand(strings.ReplaceAll(c.Input, "<<v>>", c.value), fragments)
@@ -92,7 +93,7 @@ func (c Case) Bytes(t testing.TB, fragments map[string]string) []byte {
 	return []byte(text)
 }
 
-// Text is Bytes without fragments, as a string.
+// Text returns Bytes without fragments, as a string.
 func (c Case) Text(t testing.TB) string {
 	t.Helper()
 	return string(c.Bytes(t, nil))
@@ -136,7 +137,7 @@ func evaluate(expression string, fragments map[string]string) (string, error) {
 			return "", fmt.Errorf("<<%.40s>> must have a count and a text of at most 64 MiB in total", expression)
 		}
 		return strings.Repeat(unit, n), nil
-	case "numbers": // for objects with many members and arrays with many elements: %d is the number
+	case "numbers": // for objects with many keys and arrays with many elements: %d is the number
 		count, unit, _ := strings.Cut(argument, " ")
 		n, err := strconv.Atoi(count)
 		if err != nil || n < 0 || n > 2_000_000 {

@@ -26,7 +26,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// sizes are the numbers of cases that the categories must have at least.
+// sizes contains the minimum number of cases for each category.
 var sizes = map[string]int{
 	"client/events":     55,
 	"client/messages":   160,
@@ -155,7 +155,7 @@ func inMemory(t *testing.T, s *server.Server) client.Target {
 // call calls the tool of the hostile server and returns the text of the result.
 type call func(ctx context.Context) (string, error)
 
-// Each message of a hostile server has its outcome, and the client's next call succeeds.
+// Each message of a hostile server has the expected outcome, and the client's next call succeeds.
 func TestClientsSurviveBadMessages(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		surfaces := []string{"memory", "stream", "http", "json", "gateway"}
@@ -184,7 +184,7 @@ func TestClientsSurviveBadMessages(t *testing.T) {
 	}
 }
 
-// connectTo connects a client to h, or a gateway and a client of that.
+// connectTo connects a client to h, directly or through a gateway.
 func connectTo(t *testing.T, h *hostile, surface string) call {
 	t.Helper()
 	d := &client.Dialer{Revision: h.revision, Logger: quiet}
@@ -201,7 +201,7 @@ func connectTo(t *testing.T, h *hostile, surface string) call {
 	return func(ctx context.Context) (string, error) { return client.CallTool[string](ctx, c, "a", nil) }
 }
 
-// try has h attack the next call, compares its outcome, and calls again.
+// try makes h attack the next call, compares the outcome, and calls again.
 func (h *hostile) try(t *testing.T, surface string, c corpus.Case, f call, raw bool) error {
 	era := "legacy"
 	if h.revision.Modern() {
@@ -211,7 +211,7 @@ func (h *hostile) try(t *testing.T, surface string, c corpus.Case, f call, raw b
 	if want == "" {
 		return nil
 	}
-	const id = "\x00id\x00" // a mark for the id of the call
+	const id = "\x00id\x00" // a placeholder for the ID of the call
 	input := c.Bytes(t, map[string]string{"id": id, "result": h.result(caseText)})
 	h.next.Store(&attack{raw: raw, bytes: func(of string) []byte {
 		return bytes.ReplaceAll(input, []byte(id), []byte(of))
@@ -248,7 +248,7 @@ type place struct {
 	revision mcp.Revision
 }
 
-// places are all surfaces in all revisions that have them. A gateway serves clients of every revision.
+// places returns every surface in every revision that has it. A gateway serves clients of every revision.
 func places() []place {
 	var all []place
 	for _, r := range mcp.Revisions() {
@@ -277,7 +277,7 @@ func onEveryPlace(t *testing.T, f func(t *testing.T, pl place, connect func() *p
 	}
 }
 
-// Each message of the corpus has its outcome, and the server still serves the next request.
+// Each message of the corpus has the expected outcome, and the server still serves the next request.
 func TestServersAnswerBadMessages(t *testing.T) {
 	onEveryPlace(t, func(t *testing.T, _ place, connect func() *peer) {
 		p, failures := connect(), 0
@@ -334,8 +334,8 @@ func (p *peer) try(t *testing.T, c corpus.Case) error {
 	return nil
 }
 
-// carries reports whether the surface can carry a message: on a byte stream each line is one, and in memory each
-// message is one line.
+// carries reports whether the surface can carry a message: on a byte stream, each line is a message, and in
+// memory, each message is a single line.
 func (p *peer) carries(message []byte) bool {
 	switch p.surface {
 	case "stream":
@@ -379,7 +379,7 @@ func (p *peer) describe(response string) (string, error) {
 	} else if bytes.Contains(m.Raw, []byte(`"isError":true`)) {
 		text = "tool error"
 	}
-	if id, ok := jsonrpc.Get([]byte(response), "id"); ok && !m.ID.IsZero() { // as it was written
+	if id, ok := jsonrpc.Get([]byte(response), "id"); ok && !m.ID.IsZero() { // the ID as the server wrote it
 		text += " " + string(id)
 	}
 	return text, nil

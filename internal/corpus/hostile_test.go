@@ -19,10 +19,10 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// hostile is a server that sends the bytes of a case in front of the good response to a call.
+// hostile is a server that sends the bytes of a case before the good response to a call.
 type hostile struct {
 	revision mcp.Revision
-	next     atomic.Pointer[attack] // for the next call
+	next     atomic.Pointer[attack] // attack on the next call
 }
 
 // attack is the input of a client case.
@@ -31,10 +31,10 @@ type attack struct {
 	raw   bool // bytes of an event stream instead of a message
 }
 
-// goodText is the text of the good response, and caseText that of results in the corpus.
+// goodText is the text of the good response, and caseText the text of results in the corpus.
 const goodText, caseText = "good", "case"
 
-// result returns the member "result" of a response to tools/call.
+// result returns the field "result" of a response to tools/call.
 func (h *hostile) result(text string) string {
 	if h.revision.Modern() {
 		return `"result":{"resultType":"complete","content":[{"type":"text","text":"` + text + `"}]}`
@@ -42,7 +42,7 @@ func (h *hostile) result(text string) string {
 	return `"result":{"content":[{"type":"text","text":"` + text + `"}]}`
 }
 
-// answer returns the good response to a message, "" if it has none, and the attack to send in front of it.
+// answer returns the good response to a message, or "" if there is none, and the attack to send before it.
 func (h *hostile) answer(m *jsonrpc.Message) (response string, a *attack) {
 	if m.Kind != jsonrpc.Request {
 		return "", nil
@@ -96,7 +96,7 @@ func (h *hostile) serveConn(conn transport.Conn) {
 	}
 }
 
-// serveStream is serveConn for a byte stream, where an attack may be any bytes.
+// serveStream serves a byte stream until it ends. There, an attack may be any bytes.
 func (h *hostile) serveStream(conn net.Conn) {
 	scan := bufio.NewScanner(conn)
 	scan.Buffer(nil, 64<<20)
@@ -156,7 +156,7 @@ func (a *attack) events(id string) []byte {
 	return b.Bytes()
 }
 
-// asJSON is ServeHTTP with the attack as the JSON body of the response.
+// asJSON serves Streamable HTTP, but sends the attack as the JSON body of the response.
 func (h *hostile) asJSON(w http.ResponseWriter, r *http.Request) {
 	a := h.next.Load()
 	body, _ := io.ReadAll(r.Body)
@@ -188,7 +188,7 @@ func (h *hostile) pair() http.HandlerFunc {
 				}
 			}
 		}
-		if r.URL.Path != "/messages" { // a POST of another transport
+		if r.URL.Path != "/messages" { // a POST from another transport
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
@@ -210,7 +210,7 @@ func (h *hostile) pair() http.HandlerFunc {
 	}
 }
 
-// target returns a target for a surface, and the function that ends the server.
+// target returns a target for a surface.
 func (h *hostile) target(t *testing.T, surface string) client.Target {
 	done := make(chan struct{})
 	serve := func(end io.Closer, f func()) {

@@ -25,8 +25,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Each HTTP request of the corpus has its outcome, and the server still serves. A case changes a good request of each
-// era; README.md describes how.
+// Each HTTP request of the corpus has the expected outcome, and the server still serves. A case changes a good
+// request of each era; README.md describes how.
 func TestServersAnswerBadHTTPRequests(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
@@ -57,7 +57,7 @@ type web struct {
 	path     string
 	header   []string // lines of the good request
 	body     string
-	good     string // its outcome
+	good     string // outcome of the good request
 }
 
 func newWeb(t *testing.T, r mcp.Revision) *web {
@@ -121,7 +121,7 @@ func (w *web) openPair(t *testing.T) {
 	for _, message := range []string{string(handshake(w.revision)), wiretest.Initialized} {
 		must.Equal(t, must.Get(w.send("\n"+message))(t), "202")
 	}
-	go func() { // the responses are not a part of the outcomes
+	go func() { // responses are not part of the outcomes
 		for range events {
 		}
 	}()
@@ -141,7 +141,7 @@ func (w *web) fragments() map[string]string {
 	return map[string]string{"host": w.address, "session": w.session, "path": w.path, "meta": wiretest.Meta}
 }
 
-// send sends the good request with the changes of a case on a connection of its own, and returns the outcome: the
+// send sends the good request with the changes of a case on a separate connection, and returns the outcome: the
 // status and the code of the error, or "closed".
 func (w *web) send(changes string) (string, error) {
 	conn, err := net.Dial("tcp", w.address)
@@ -173,7 +173,7 @@ func (w *web) send(changes string) (string, error) {
 }
 
 // request returns the good request with changes: an optional request line, header lines, and after an empty line the
-// body. A header line replaces those of that name, "+" in front adds one, and "-" removes the header.
+// body. A header line replaces all headers of that name; "+" in front adds one instead, and "-" removes the header.
 func (w *web) request(changes string) string {
 	head, body, hasBody := strings.Cut(changes, "\n\n")
 	if strings.HasPrefix(changes, "\n") {
@@ -211,7 +211,7 @@ func (w *web) request(changes string) string {
 	return first + "\r\n" + strings.Join(header, "\r\n") + "\r\n\r\n" + body
 }
 
-// goodParams are valid params for each message of a client, but for the metadata of 2026-07-28.
+// goodParams contains valid params for each message of a client, without the metadata of 2026-07-28.
 var goodParams = map[string]string{
 	mcp.MethodPing:                  `{}`,
 	mcp.MethodDiscover:              `{}`,
@@ -233,11 +233,11 @@ var goodParams = map[string]string{
 	mcp.NotificationRootsListChanged: `{}`,
 }
 
-// wrongValues are one value of each JSON type.
+// wrongValues contains one value of each JSON type.
 var wrongValues = []string{`null`, `true`, `7`, `1.5`, `"x:y"`, `[]`, `{"a":1}`}
 
-// A value that the schema does not allow is an invalid param. The cases are generated: each member of the params of
-// each message that a client sends, at two levels, missing and with a value of each type.
+// A value that the schema does not allow is an invalid param. The cases are generated: each field of the params of
+// each message that a client sends, at two levels, is missing or has a value of each type.
 func TestServersRejectParamsThatTheSchemaDoesNotAllow(t *testing.T) {
 	total := 0
 	for _, r := range mcp.Revisions() {
@@ -291,8 +291,8 @@ type generator struct {
 	method   spec.Method
 }
 
-// mutations returns the cases in which one member of an object in params is missing or has another type. Set puts the
-// changed object in its place; nil means that the object is params.
+// mutations returns the cases in which one field of an object in params is missing or has another type. where is the
+// path of the object; empty means that the object is params itself.
 func (g generator) mutations(in map[string]any, schema map[string]any, where []string) []corpus.Case {
 	var cases []corpus.Case
 	names := make(map[string]bool)
@@ -319,8 +319,8 @@ func (g generator) mutations(in map[string]any, schema map[string]any, where []s
 	return cases
 }
 
-// add appends the case in which the member of params has a value, or is missing if value is empty. It appends nothing
-// if the schema allows that.
+// add appends the case in which a field of params has a value, or is missing if value is empty. It appends nothing if
+// the schema allows that.
 func (g generator) add(cases []corpus.Case, at []string, value string) []corpus.Case {
 	params := object(goodParams[g.method.Name])
 	if g.revision.Modern() {
@@ -368,20 +368,20 @@ func (g generator) message(params map[string]any) string {
 	return strings.TrimSpace(text.String())
 }
 
-// exceptions returns the outcomes that are not those of an invalid param, and why. Optional means that the schema
-// allows params without the member.
+// exceptions returns the outcomes that differ from the outcome of an invalid param, and why. optional means that
+// the schema allows params without the field.
 func (g generator) exceptions(at []string, value string, optional bool) []string {
 	modern, last := g.revision.Modern(), at[len(at)-1]
 	if value == "null" && last != "requestState" { // a state decides what a call may do, so it is never dropped
 		if optional {
 			return []string{`result "c"`}
 		}
-		value = "" // null is absent
+		value = "" // null counts as absent
 	}
 	switch {
 	case modern && (len(at) == 1 && last == "_meta" || last == mcp.MetaProtocolVersion && value == "") &&
 		g.method.Name != mcp.MethodDiscover:
-		// Without the revision, only the header says that the request is one of 2026-07-28.
+		// Without the revision, only the header says that the request belongs to 2026-07-28.
 		return []string{`-32600 "c"`, `http: -32602 "c"`}
 	case modern && value == `{"a":1}` && (last == mcp.MetaClientInfo || last == "inputResponses"):
 		// A description of the client without a name is for display only, and a response to no input request has no
@@ -392,12 +392,12 @@ func (g generator) exceptions(at []string, value string, optional bool) []string
 		// basic/utilities/tasks, Capability Negotiation).
 		return []string{`result "c"`}
 	case len(at) == 1 && (last == "name" || last == "uri") && value == "":
-		return []string{`modern http: -32020 "c"`} // a header repeats the member
+		return []string{`modern http: -32020 "c"`} // a header repeats the field
 	}
 	return nil
 }
 
-// schema returns the schema of a member of the message.
+// schema returns the schema of a field of the message.
 func (g generator) schema(member string) map[string]any {
 	return resolve(g.revision, definition(g.revision, g.method.Definition), "properties", member)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// block is one case as written, which may be several cases.
+// block is one case as written, which may stand for several cases.
 type block struct {
 	Case
 	input    []string
@@ -129,7 +129,7 @@ func (b *block) cases() ([]Case, error) {
 	return cases, nil
 }
 
-// maxValueInName is the number of bytes of a value at both ends that are a part of the name of its case.
+// maxValueInName is how many bytes at each end of a value appear in the name of its case.
 const maxValueInName = 120
 
 func shorten(value string) string {
@@ -139,8 +139,8 @@ func shorten(value string) string {
 	return value[:maxValueInName] + "…" + value[len(value)-maxValueInName:]
 }
 
-// Generated returns a case that a test generates, with outcomes as they follow "=> " in a file. It panics if one is
-// malformed.
+// Generated returns a case that a test generates, with outcomes written as after "=> " in a file. It panics if one
+// is malformed.
 func Generated(name, input string, outcomes ...string) Case {
 	c := Case{Name: name, Place: "generated", Input: input}
 	for _, text := range outcomes {

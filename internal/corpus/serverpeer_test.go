@@ -33,7 +33,7 @@ type peer struct {
 	alive   int // number of liveness requests
 }
 
-// fragments are the expressions of server cases that depend on the revision and the surface.
+// fragments returns the expressions of server cases that depend on the revision and the surface.
 func (p *peer) fragments() map[string]string {
 	f := map[string]string{"meta": `"_meta":{}`, "echo": "echo", "number": "number", "greet": "greet",
 		"revision": string(p.revision)}
@@ -56,7 +56,7 @@ func (p *peer) tags() []string {
 	return []string{p.surface, string(p.revision), era}
 }
 
-// exchange sends a message and a liveness request behind it. It returns when the liveness request and want other
+// exchange sends a message followed by a liveness request. It returns when the liveness request and want other
 // messages are answered. Notifications are dropped.
 func (p *peer) exchange(message []byte, want int) (responses []string, err error) {
 	if err := p.send(message); err != nil {
@@ -211,7 +211,7 @@ func (p *peer) overHTTP(t *testing.T, s *server.Server) {
 	}
 }
 
-// mirror sets the headers that repeat the method and the name of a request, as far as message has them.
+// mirror sets the headers that repeat the method and the name of a request, as far as message contains them.
 func mirror(h http.Header, message []byte) {
 	m, err := jsonrpc.Parse(bytes.Clone(message), jsonrpc.Limits{})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package digest computes the SHA-256 digests that stand for secrets and long values in caches, keys and protocol
-// messages, and the canonical form of JSON values for them.
+// Package digest computes SHA-256 digests, which stand for secrets and long values in caches, keys and protocol
+// messages, and the canonical form of JSON values for digests.
 package digest
 
 import (
@@ -24,7 +24,7 @@ func Of(text string) string {
 }
 
 // Join returns a digest of parts, in the encoding of [Of]. Different lists of parts have different
-// digests, even if the concatenations of their parts are equal.
+// digests, even if their concatenations are equal.
 func Join(parts ...[]byte) string {
 	h := sha256.New()
 	var length []byte
@@ -36,9 +36,9 @@ func Join(parts ...[]byte) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Canonical returns a JSON value in a form in which values that differ only in white space, the order of members or the
-// notation of strings are equal. It keeps the digits of numbers: 9007199254740993 is not 9007199254740992. The result
-// is not a view of raw.
+// Canonical returns a JSON value in a canonical form: values that differ only in white space, the order of keys or the
+// escapes in strings have the same form. It keeps the digits of numbers: 9007199254740993 is not 9007199254740992. The
+// result does not share memory with raw.
 func Canonical(raw []byte) ([]byte, error) {
 	if raw == nil {
 		return nil, nil

@@ -15,10 +15,10 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// Patience limits the waits for a condition. A test that waits for so long fails.
+// Patience is how long a test waits for a condition before it fails.
 const Patience = 60 * time.Second
 
-// Wait tries until f succeeds. It fails the test after the time of Patience.
+// Wait calls f until it succeeds. It fails the test after Patience.
 func Wait(t testing.TB, what string, f func() error) {
 	t.Helper()
 	if err := Within(Patience, f); err != nil {
@@ -26,7 +26,8 @@ func Wait(t testing.TB, what string, f func() error) {
 	}
 }
 
-// Within tries until f succeeds, and returns its last error if it does not succeed in time.
+// Within calls f until it succeeds, and returns its last error if it does not succeed in
+// time.
 func Within(limit time.Duration, f func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

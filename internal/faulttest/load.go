@@ -19,11 +19,11 @@ type Load struct {
 	failed    atomic.Int64
 
 	mu     sync.Mutex
-	errors map[string]int // how often, by text
+	errors map[string]int // how often each error occurred, by text
 }
 
 // StartLoad lets users act at the same time. Between two actions, a user pauses for a random time up to think. The load
-// stops with the test, before the cleanups that the test has registered until now.
+// stops when the test ends, before the cleanups that the test has registered so far.
 func StartLoad(t testing.TB, think time.Duration, users []func() error) *Load {
 	l := &Load{t: t, stopped: make(chan struct{}), errors: make(map[string]int)}
 	t.Cleanup(l.Stop)

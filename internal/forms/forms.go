@@ -33,7 +33,7 @@ func Parse(requestedSchema json.RawMessage) (*Form, error) {
 }
 
 // Complete adds the form's defaults for the fields that content lacks (2025-11-25, client/elicitation, Requested
-// Schema), and returns an error unless the result matches the form. Content is a JSON object, or nil if the user filled
+// Schema), and returns an error unless the result matches the form. content is a JSON object, or nil if the user filled
 // in nothing. The result is a copy.
 func (f *Form) Complete(content json.RawMessage) (json.RawMessage, error) {
 	if content == nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// Answers get the defaults of the form, and those that do not match it are rejected with the reason.
+// Answers are completed with the defaults of the form. An answer that does not match the form is
+// rejected with the reason.
 func TestAnswersAreCompletedAndChecked(t *testing.T) {
 	form := must.Get(forms.Parse(json.RawMessage(`{"type":"object","properties":{"name":{"type":"string","minLength":2},` +
 		`"day":{"type":"string","enum":["mon","tue"],"default":"tue"},"age":{"type":"integer"}},"required":["name"]}`)))(t)

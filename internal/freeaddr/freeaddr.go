@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// The ports are below those that systems choose for sockets without a given port, such as those of outgoing
-// connections.
+// The ports are below the range from which systems choose ports, for instance for outgoing connections.
 const (
 	firstPort = 10_000
 	lastPort  = 32_767
@@ -17,8 +16,8 @@ const (
 
 const maxAttempts = 100
 
-// New returns an address of the loopback interface that no socket uses. The port is random. The address remains free
-// until the caller's server listens, even when the server starts again, unless another program uses the same port.
+// New returns an address of the loopback interface that no socket uses. The port is random. The address stays free
+// until the caller's server listens, even when the server restarts, unless another program picks the same port.
 func New() (addr string, err error) {
 	for range maxAttempts {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)

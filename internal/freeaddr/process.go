@@ -17,9 +17,9 @@ type Process struct {
 	exited  chan struct{} // closed when the process has exited
 }
 
-// Start starts the server that command returns for a free address, and returns when it accepts connections there. If
-// the process exits first, Start tries other addresses, because another process may have taken the first one. The
-// caller kills the server.
+// Start runs the command that command returns for a free address, and returns when the server accepts connections
+// there. If the process exits first, Start tries other addresses, because another process may have taken the first
+// one. The caller must kill the server.
 func Start(ctx context.Context, command func(addr string) *exec.Cmd) (*Process, error) {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
@@ -34,7 +34,7 @@ func Start(ctx context.Context, command func(addr string) *exec.Cmd) (*Process, 
 	}
 }
 
-// StartAt starts a server and returns when it accepts connections at addr. The caller kills the server.
+// StartAt starts a server and returns when it accepts connections at addr. The caller must kill the server.
 func StartAt(ctx context.Context, addr string, command *exec.Cmd) (*Process, error) {
 	if err := command.Start(); err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ import (
 // cell is a feature between a client and a server behind a gateway.
 type cell struct {
 	name string
-	// Without are the revisions that do not have the feature, with the reason in the specification. If
-	// one side has such a revision, use must fail, unless it would block.
+	// Without lists the revisions without the feature, with the reason from the specification. If one
+	// side uses such a revision, use must fail, unless it would block.
 	without map[mcp.Revision]string
 	blocks  bool
 	use     func(ctx context.Context, c *Client, nonce string) error

@@ -13,11 +13,11 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// patience is the time in which all servers must be ready.
+// patience is how long all servers may take to become ready.
 const patience = 20 * time.Second
 
-// Audit is a handler of the records of an audit log. It receives the attributes of each by name, and its message as
-// event.
+// Audit is a handler of the records of an audit log. It receives the attributes of each record by name, and the
+// message as "event".
 type Audit func(ctx context.Context, record map[string]any) error
 
 func (f Audit) Handle(ctx context.Context, r slog.Record) error {
@@ -29,7 +29,7 @@ func (f Audit) Handle(ctx context.Context, r slog.Record) error {
 	return f(ctx, record)
 }
 
-func (f Audit) Enabled(context.Context, slog.Level) bool { return false } // a host does not ask
+func (f Audit) Enabled(context.Context, slog.Level) bool { return false } // a host does not call it
 
 func (f Audit) WithAttrs([]slog.Attr) slog.Handler { return f }
 
@@ -38,8 +38,8 @@ func (f Audit) WithGroup(string) slog.Handler { return f }
 // OfLocalUser makes all callers the user of this machine, as in a program at a terminal.
 func OfLocalUser(g *gateway.Gateway) { g.LocalUser = func(context.Context) bool { return true } }
 
-// Run presents the servers of h as s until the test ends. It returns when all servers are ready and
-// s has what they list. It starts h and discards the log output of both. The functions can set fields of the gateway.
+// Run presents the servers of h as s until the test ends. It starts h, discards the log output of both, and returns
+// when all servers are ready and s offers what they list. The functions may set fields of the gateway.
 func Run(t testing.TB, h *host.Host, s *server.Server, set ...func(*gateway.Gateway)) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)

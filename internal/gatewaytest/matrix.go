@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// RunMatrix uses every feature with a client of each revision and a Server behind the gateway at url. The server has a
-// revision and a name, and its handlers use bus.
+// RunMatrix uses every feature with a client of each revision and a Server behind the gateway at url. The server
+// speaks the revision theirs and has the name server; its handlers use bus.
 func RunMatrix(t *testing.T, url, server string, theirs mcp.Revision, bus store.Bus) {
 	signals := observe(t, bus)
 	for _, ours := range mcp.Revisions() {
@@ -45,7 +45,7 @@ func RunMatrix(t *testing.T, url, server string, theirs mcp.Revision, bus store.
 // Client is a client of a gateway. It answers a Server with the nonces of the questions.
 type Client struct {
 	*client.Client
-	Server   string // its name
+	Server   string // name of the Server
 	logs     chan string
 	observer *observer
 }

@@ -18,14 +18,14 @@ type Server struct {
 	bus store.Bus
 }
 
-// nonceOf is the arguments of its tools.
+// nonceOf contains the arguments of the Server's tools.
 type nonceOf struct{ Nonce string }
 
-// resourceURI is the URI of its resource.
+// resourceURI is the URI of the Server's resource.
 const resourceURI = "lib://a"
 
-// NewServer returns a server for clients of one revision. Its handlers, those of its other processes and the test
-// share a Bus.
+// NewServer returns a server for clients of one revision. Its handlers, the handlers in its other processes, and
+// the test share a Bus.
 func NewServer(r mcp.Revision, bus store.Bus) *Server {
 	support := mcp.TaskRequired
 	if noTasks[r] != "" {
@@ -77,8 +77,8 @@ func NewServer(r mcp.Revision, bus store.Bus) *Server {
 	return s
 }
 
-// Start makes the server change what the handlers of any of its processes change, until the returned function is
-// called.
+// Start makes the server apply the changes that handlers in any of its processes announce, until the returned
+// function is called.
 func (s *Server) Start(ctx context.Context) (stop func(), err error) {
 	return follow(ctx, s.bus, func(change signal) {
 		switch change.Kind {

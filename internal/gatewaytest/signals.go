@@ -12,11 +12,11 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// signalsTopic is the topic of the signals of handlers. The processes of a server receive them, too, and change what
-// they say.
+// signalsTopic is the topic of the signals of handlers. The processes of a server receive them, too, and apply the
+// changes.
 const signalsTopic = "gatewaytest/signals"
 
-// signal says what a handler that was called with a nonce does.
+// signal says what a handler does that was called with a nonce.
 type signal struct {
 	Kind  signalKind
 	Nonce string
@@ -74,7 +74,7 @@ func follow(ctx context.Context, bus store.Bus, f func(signal)) (stop func(), er
 // observer waits for signals.
 type observer struct {
 	mu   sync.Mutex
-	seen map[signal]chan struct{} // closed when the signal has arrived
+	seen map[signal]chan struct{} // each is closed when the signal has arrived
 }
 
 // observe returns an observer of the signals from now on, until the test ends.

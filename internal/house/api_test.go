@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write the exported API to api/*.txt")
 
 // TestAPIIsRecorded compares the exported API of each public package with its file in api. A deliberate change updates
-// the file, so a review shows every change of the API.
+// the file, so that a review shows every change of the API.
 func TestAPIIsRecorded(t *testing.T) {
 	root := filepath.Join("..", "..")
 	apis := must.Get(readAPIs(os.DirFS(root)))(t)
@@ -103,7 +103,7 @@ func compareAPIs(recorded map[string][]string, apis []api) []string {
 	return differences
 }
 
-// readAPIs returns the API of each public package, sorted by directory. The files of all systems count.
+// readAPIs returns the API of each public package, sorted by directory. It includes the files of all systems.
 func readAPIs(tree fs.FS) ([]api, error) {
 	sources := make(map[string][]string)
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {

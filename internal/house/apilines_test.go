@@ -21,7 +21,7 @@ type api struct {
 	dir   string
 	lines []string // one for each exported symbol, sorted
 
-	types   map[string]ast.Expr // the declarations of types, exported or not
+	types   map[string]ast.Expr // declarations of types, exported or not
 	methods map[string][]method
 }
 
@@ -73,7 +73,7 @@ func (a *api) declare(d ast.Decl) {
 			a.add("func %s%s", d.Name.Name, signature(d.Type))
 		}
 	case *ast.GenDecl:
-		var inherited ast.Expr // the type of a constant without a type and a value of its own
+		var inherited ast.Expr // the type of a constant that states neither type nor value
 		for _, spec := range d.Specs {
 			switch spec := spec.(type) {
 			case *ast.TypeSpec:
@@ -123,8 +123,8 @@ func (a *api) declareValues(tok token.Token, spec *ast.ValueSpec, declared ast.E
 	}
 }
 
-// members adds the fields of a struct and the methods of an interface. Those of embedded unexported types belong to the
-// type that embeds them.
+// members adds the fields of a struct and the methods of an interface. Fields and methods of embedded unexported types
+// belong to the type that embeds them.
 func (a *api) members(owner string, declared ast.Expr, embedding []string) {
 	switch declared := declared.(type) {
 	case *ast.StructType:
@@ -168,8 +168,8 @@ func (a *api) embedded(owner string, expr ast.Expr, kind string, embedding []str
 	a.lines = append(a.lines, fmt.Sprintf("type %s %s, embedded %s", owner, kind, text(expr)))
 }
 
-// addMethods adds the exported methods of the type declared as methods of owner. Those of an embedded pointer are in
-// the method set of the value.
+// addMethods adds the exported methods of the type declared as methods of owner. The methods of an embedded pointer
+// belong to the method set of the value.
 func (a *api) addMethods(owner, declared string, throughPointer bool) {
 	for _, m := range a.methods[declared] {
 		receiver := owner
@@ -199,7 +199,7 @@ func receiverOf(expr ast.Expr) (name string, pointer bool) {
 	return "", false
 }
 
-// signature returns type parameters, parameters and results, without the names of the latter two.
+// signature returns type parameters, parameters and results, without the names of parameters and results.
 func signature(f *ast.FuncType) string {
 	s := parameters(f.TypeParams, true) + "(" + parameters(f.Params, false) + ")"
 	if f.Results.NumFields() == 1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// TestReleasedAPIIsKept compares the recorded API with that of the newest release, which scripts/release copies to
-// api/released. Programs that compile with a release compile with all later ones (VERSIONING.md).
+// TestReleasedAPIIsKept compares the recorded API with the API of the newest release, which scripts/release copies
+// to api/released. Programs that compile with a release compile with all later ones (VERSIONING.md).
 func TestReleasedAPIIsKept(t *testing.T) {
 	directory := filepath.Join("..", "..", "api")
 	released := must.Get(readRecords(filepath.Join(directory, "released")))(t)
@@ -25,7 +25,7 @@ func TestReleasedAPIIsKept(t *testing.T) {
 	}
 }
 
-// missing returns the lines of released that recorded does not have, each with its file.
+// missing returns the lines of released that recorded lacks, each with its file.
 func missing(released, recorded map[string][]string) (lost []string) {
 	for _, file := range slices.Sorted(maps.Keys(released)) {
 		for _, line := range released[file] {

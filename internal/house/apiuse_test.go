@@ -10,12 +10,12 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// usersOfTheAPI are what the public packages are for: pages, examples, the gateway, the program, and modules and packages
-// on the public API.
+// usersOfTheAPI lists what the public packages are for: pages, examples, the gateway, the program, and the modules and
+// packages that build on the public API.
 var usersOfTheAPI = []string{"README.md", "docs/", "examples/", "gateway/", "cmd/parley/", "otel/", "sampler/",
 	"store/redisstore/", "skills/", "apps/", "conformance/", "interop/"}
 
-// unused are exported names without a user, and why they are exported.
+// unused lists exported names without a user, and why they are exported.
 var unused = map[string]string{
 	"jsonrpc.Invalid":                   "the zero value of Kind",
 	"schema.CheckType":                  "server checks types at the start",
@@ -31,8 +31,8 @@ var unused = map[string]string{
 	"host.KindSampling":                 "a value of its type",
 }
 
-// Every exported name of a package is used: a user names it, or an exported name that is used has it in its declaration.
-// Package mcp is the vocabulary of the protocol, which other tests compare with the official schemas, and an error is for
+// Every exported name of a package is used: a user mentions it, or the declaration of another used name does. Package
+// mcp is the vocabulary of the protocol, which other tests compare with the official schemas, and an error is for
 // programs that we have not seen.
 func TestExportedNamesHaveUsers(t *testing.T) {
 	root := filepath.Join("..", "..")
@@ -95,7 +95,7 @@ func TestExportedNamesHaveUsers(t *testing.T) {
 	}
 }
 
-// declarations returns the lines of the record for each name, such as server.AddTool, with those of its methods and
+// declarations returns the lines of the record for each name, such as server.AddTool, including its methods and
 // fields.
 func declarations(apis []api) map[string][]string {
 	name := regexp.MustCompile(`^(?:func|type|const|var|method) \(?\*?(\w+)`)

@@ -6,11 +6,12 @@ import (
 	"testing"
 )
 
-// onPublicAPI are the directories that could be in another repository: what they can do, every program can.
+// onPublicAPI lists the directories that could live in another repository: what they can do, every program
+// can.
 var onPublicAPI = []string{"gateway/", "skills/", "apps/", "otel/", "cmd/parley/", "examples/"}
 
-// leaves are the internal packages that they may import: they have no behaviour of the protocol, of a server, of a
-// client or of a host.
+// leaves lists the internal packages that they may import: packages without any behaviour of the protocol, a
+// server, a client or a host.
 var leaves = []string{"atomicfile", "challenge", "childenv", "digest", "glob", "httpguard", "httpurl", "loglimit",
 	"plaintext", "redirect", "resourceuri"}
 

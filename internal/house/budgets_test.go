@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// compiled has the files that compile schemas without a schema.Budget, and why that is safe. A peer that sends many
+// compiled lists the files that compile schemas without a schema.Budget, and why that is safe. A peer that sends many
 // schemas, which a program keeps or reads at once, can use up its memory or time; their memory must count towards the
 // schema.Budget of the peer.
 var compiled = map[string]string{
@@ -49,11 +49,11 @@ func TestSchemasOfPeersCountTowardsABudget(t *testing.T) {
 	}
 }
 
-// The fields of types of package toolargs that have parts of a schema. Iterators of the package take from the budget for
-// each element, and are used instead.
+// The fields in package toolargs that hold parts of a schema. Loops use the package's iterators instead, which take
+// from the budget for each element.
 var budgeted = []string{"all", "branches", "names", "byName", "elements"}
 
-// A tool of a peer can have thousands of properties, and a loop in a loop over them takes seconds.
+// A tool of a peer can have thousands of properties, and a nested loop over them takes seconds.
 func TestLoopsOverSchemasOfPeersTakeFromABudget(t *testing.T) {
 	const dir = "cmd/parley/internal/use/toolargs"
 	tree := os.DirFS(filepath.Join("..", ".."))
@@ -74,7 +74,7 @@ func TestLoopsOverSchemasOfPeersTakeFromABudget(t *testing.T) {
 		"loops are not found")
 	checked := 0
 	for _, f := range project(t) {
-		// value.go has the iterators, and toolargs.go reads what the user has written.
+		// value.go contains the iterators, and toolargs.go reads what the user has written.
 		if parent(f.path) != dir || strings.HasSuffix(f.path, "_test.go") || f.path == dir+"/value.go" {
 			continue
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// busUsers are the files that may publish on a store.Bus or subscribe to it, and why nothing is lost there. A Bus
-// delivers each message at most once and can end, and the context of a request ends when its client leaves. So a
-// publisher does not depend on that context, and a subscriber subscribes again, after a pause, and reads what it is about
-// without a message, too, or the publisher repeats what has failed.
+// busUsers lists the files that may publish on a store.Bus or subscribe to it, and why nothing is lost there. A Bus
+// delivers each message at most once, a subscription can end, and the context of a request ends when its client leaves.
+// Therefore a publisher does not depend on that context, and a subscriber subscribes again after a pause and also reads
+// the state without a message, or the publisher repeats what has failed.
 var busUsers = map[string]string{
 	"internal/tasks/changes.go":    "changes of tasks: whoever waits reads them at intervals, too",
 	"server/replicas.go":           "news for other replicas: an outbox repeats it, and a loss makes the receivers read",

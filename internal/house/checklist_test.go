@@ -9,7 +9,7 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// requirements are what the lists of requirements of two other SDKs ask for, with the tests that show it:
+// requirements lists what the requirement lists of two other SDKs ask for, with the tests that show it:
 // test/e2e/requirements.ts of the TypeScript SDK and tests/interaction/_requirements.py of the Python SDK, as they were
 // in August 2026. Requirements about the interfaces of those SDKs are left out. Parley does not follow these, for the
 // reason after the colon:
@@ -19,7 +19,7 @@ import (
 //   - a tool with an unusable output schema cannot be called: its result is returned and logged: the tool has run
 //   - a tool is listed before its first call: results are validated after the program has listed the tools
 //   - a name that breaks the convention is registered with a warning: a wrong name is an error when the server starts
-//   - a second GET stream of a session is rejected: it replaces the first, which may be of a lost connection
+//   - a second GET stream of a session is rejected: it replaces the first, which may belong to a lost connection
 //   - the response to a cancelled request is error -32800: receivers should not respond (2025-11-25,
 //     basic/utilities/cancellation)
 //   - a stream of 2025-11-25 begins with an event that has retry: the Java SDK ends a stream at retry: see
@@ -29,7 +29,7 @@ import (
 //   - log messages outside of a request: they belong to requests, as in 2026-07-28 (server/utilities/logging)
 //   - servers receive the progress of questions: no question has a progress token: its Within is the limit
 //   - a watch that the server ends without a result fails: it is opened again, and the first change of it says so
-//   - a subscription above the limit is -32603: overload has one error on every wire, with the time to wait
+//   - a subscription above the limit is -32603: overload is the same error on every wire, with the time to wait
 //   - a failing metadata request leads to the rules of 2025-03-26: status 5xx says nothing about the metadata
 //   - results of the revision 2024-10-07 are read: it is no revision of the specification
 //   - invalid arguments of a tool are -32602: a tool error, which the model can correct (server/tools, Error

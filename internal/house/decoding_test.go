@@ -16,12 +16,12 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// decoders are the names in encoding/json that decode. They match the names of members without regard to case and
-// accept duplicate names and invalid UTF-8, so that two programs can read one message differently.
+// decoders lists the names in encoding/json that decode. They match keys without regard to case and accept
+// duplicate keys and invalid UTF-8, so that two programs can read one message differently.
 var decoders = map[string]bool{"Unmarshal": true, "NewDecoder": true, "Decoder": true}
 
-// TestPeerDataIsDecodedStrictly finds uses of decoders in the library and in the program. The packages that are no part
-// of them may use decoders.
+// TestPeerDataIsDecodedStrictly finds uses of decoders in the library and in the program. Other packages may use
+// decoders.
 func TestPeerDataIsDecodedStrictly(t *testing.T) {
 	tree := os.DirFS(filepath.Join("..", ".."))
 	checked := 0
@@ -51,7 +51,7 @@ func usesOf(tree fs.FS, name, of string, names map[string]bool) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	var local string // the name of the package in the file
+	var local string // name of the package in the file
 	for _, spec := range f.Imports {
 		if target, _ := strconv.Unquote(spec.Path.Value); target == of {
 			local = path.Base(target)

@@ -16,14 +16,15 @@ import (
 )
 
 var (
-	// unresolved is what looks like a doc link in plain text: package comment resolves it if it can.
+	// unresolved matches text that looks like a doc link: package comment leaves it as text only if it cannot
+	// resolve it.
 	unresolved = regexp.MustCompile(`\[\*?((?:[a-z]\w*\.)?[A-Z]\w*(?:\.[A-Z]\w*)?)\](?:\W|$)`)
-	// sourceFile is the name of a file of Go in a comment.
+	// sourceFile matches the name of a Go file in a comment.
 	sourceFile = regexp.MustCompile(`(?:^|[\s(])([\w/-]+\.go)(?:[\s,;:)]|\.\s|\.?$)`)
 )
 
-// Each [Name] in a comment of a declaration is the name of a symbol, and each file that the comment of a package names
-// exists: in its folder, or with folders in its name, below the root.
+// Each [Name] in a comment of a declaration is the name of a symbol, and each file that a package comment names
+// exists: in the folder of the package or, if the name contains folders, below the root.
 func TestDocLinksResolve(t *testing.T) {
 	root := filepath.Join("..", "..")
 	sources := make(map[string][]*ast.File)

@@ -38,7 +38,8 @@ func TestExamplesStayShort(t *testing.T) {
 	}
 }
 
-// codeLines counts the lines that have code. Blank lines and comments do not count, the package clause and imports do.
+// codeLines counts the lines that contain code. Blank lines and comments do not count, the package clause and imports
+// do.
 func codeLines(source []byte) int {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(source))

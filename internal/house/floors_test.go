@@ -11,12 +11,13 @@ const module = "github.com/parley-mcp/parley"
 type kind int
 
 const (
-	onFloor kind = iota // imports packages on lower floors
-	adapter             // imports public packages and floor 0; only the program imports it
-	// imports public packages and test support; tests import it, and top packages if it is public
+	onFloor kind = iota // may import packages on lower floors
+	adapter             // may import public packages and floor 0; only the program may import it
+	// may import public packages and test support; tests may import it, and so may top packages if it is
+	// public
 	testSupport
-	top           // imports public packages; no package imports it
-	specification // imports floor 0; only tests import it: the schemas, the corpus of bad input, helpers
+	top           // may import public packages; no package may import it
+	specification // may import floor 0; only tests may import it: the schemas, the corpus of bad input, helpers
 	rules         // this package
 )
 
@@ -26,8 +27,8 @@ type placement struct {
 	floor int
 }
 
-// packages has the placement of each directory. A directory that is not in the table has the placement of its parent,
-// and packages with one entry may import each other.
+// packages contains the placement of each directory. A directory that is not in the table shares the placement of its
+// parent, and packages under the same entry may import each other.
 var packages = map[string]placement{
 	"cmd/parley":                  {floor: 9},
 	"gateway":                     {floor: 8},
@@ -118,7 +119,7 @@ var packages = map[string]placement{
 	"internal/house":      {kind: rules},
 }
 
-// sameFloor are the imports that are allowed between packages of one floor.
+// sameFloor lists the imports that are allowed between packages on one floor.
 var sameFloor = map[[2]string]bool{
 	{"mcp", "jsonrpc"}:                          true,
 	{"mcp", "internal/httpurl"}:                 true,
@@ -138,18 +139,19 @@ var sameFloor = map[[2]string]bool{
 	{"store", "internal/storecheck"}:          true,
 	{"store", "internal/topics"}:              true,
 
-	{"internal/outbound", "internal/rpc"}:     true, // a request has the caller that is its cause
+	{"internal/outbound", "internal/rpc"}:     true, // a request carries the caller that caused it
 	{"internal/outbound", "internal/changes"}: true,
 }
 
-// families are the packages of the commands of cmd/parley. The packages in their folders are for several families.
+// families lists the packages of the commands of cmd/parley. Packages in the same folders that are not listed
+// serve several families.
 var families = map[string]bool{
 	"cmd/parley/internal/serve": true, "cmd/parley/internal/use": true, "cmd/parley/internal/servers": true,
 	"cmd/parley/internal/traffic": true, "cmd/parley/internal/check": true, "cmd/parley/internal/inspect": true,
 	"cmd/parley/internal/login": true,
 }
 
-// withoutIO are the packages that do no I/O, and doesIO are the packages that they must not import.
+// withoutIO lists the packages that do no I/O, and doesIO the packages that they must not import.
 var (
 	withoutIO = map[string]bool{"mcp": true, "jsonrpc": true, "internal/jsonscan": true, "principal": true,
 		"schema": true, "internal/seal": true}
@@ -157,11 +159,11 @@ var (
 		"syscall": true}
 )
 
-// templates are packages that call methods by name: a program that links them keeps every exported method, which made
-// cmd/parley 10 MB larger.
+// templates lists packages that call methods by name: a program that links one keeps every exported method, which
+// made cmd/parley 10 MB larger.
 var templates = map[string]bool{"text/template": true, "html/template": true}
 
-// withoutHTTP are the packages of the eras. Transport bindings are on floor 5.
+// withoutHTTP lists the packages of the eras. Transport bindings are on floor 5.
 var withoutHTTP = map[string]bool{
 	"internal/serve/modern": true, "internal/serve/legacy": true, "internal/dial/modern": true,
 	"internal/dial/legacy": true,
@@ -258,8 +260,8 @@ func allowed(from, to string) bool {
 	}
 }
 
-// allowedInTests reports whether a test may import another package too: any public package, test support, the
-// specification and, in the tests of test support, internal packages.
+// allowedInTests reports whether a test may also import another package: any public package, test support,
+// the specification and, in the tests of test support, internal packages.
 func allowedInTests(from, to, dir string) bool {
 	f, t := packages[from], packages[to]
 	return t.kind == specification || t.kind == testSupport || f.kind == testSupport && t.kind == onFloor ||

@@ -35,7 +35,8 @@ func TestPackagesImportOnlyLowerFloors(t *testing.T) {
 	must.That(t, seen >= 100, "found %d imports, want at least 100", seen)
 }
 
-// maxLines is the limit for a file that is not a test, maxTestLines for a test. Most files have 100 to 400 lines.
+// maxLines limits the lines of a file that is not a test, maxTestLines the lines of a test. Most files have 100
+// to 400 lines.
 const (
 	maxLines     = 500
 	maxTestLines = 600
@@ -168,8 +169,8 @@ func parse(tree fs.FS, name string) (file, error) {
 	return f, nil
 }
 
-// longLines returns the numbers of the lines with more than maxColumns columns. Lines with a part of a raw string do
-// not count: messages, scripts and tags are often easier to read in one piece.
+// longLines returns the numbers of the lines with more than maxColumns columns. Lines that contain part of a raw
+// string do not count: messages, scripts and tags are often easier to read in one piece.
 func longLines(source []byte) []int {
 	var s scanner.Scanner
 	set := token.NewFileSet().AddFile("", -1, len(source))

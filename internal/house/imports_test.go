@@ -14,7 +14,7 @@ func TestImportRules(t *testing.T) {
 	const ours = module + "/"
 	for _, c := range []struct {
 		file, target string
-		want         string // a part of the error, or empty if the import is allowed
+		want         string // part of the error; empty: the import is allowed
 	}{
 		// To a lower floor.
 		{"server/server.go", ours + "internal/rpc", ""},
@@ -49,7 +49,7 @@ func TestImportRules(t *testing.T) {
 		{"internal/serve/legacy/session.go", ours + "internal/serve/httpserver", "up to floor 5"},
 		{"gateway/gateway.go", ours + "cmd/parley/internal/servers/config", "up to floor 9"},
 
-		// From and to packages that are on no floor.
+		// From and to packages without a floor.
 		{"store/redisstore/redis.go", ours + "store", ""},
 		{"store/redisstore/redis.go", ours + "internal/revision", "must not import internal"},
 		{"otel/trace.go", ours + "server", ""},

@@ -15,8 +15,8 @@ const (
 	schemaModule = "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxClientModules is the number of modules, this one included, that a program may link
-// that only dials servers.
+// maxClientModules is how many modules, including this one, a program may link if it
+// only dials servers.
 const maxClientModules = 4
 
 func TestClientProgramLinksFewModules(t *testing.T) {
@@ -35,7 +35,7 @@ func TestNoProgramLinksAnotherSchemaLibrary(t *testing.T) {
 	}
 }
 
-// A server with a Verifier of its own, or with token introspection, needs no JOSE.
+// A server with its own Verifier, or with token introspection, needs no JOSE.
 func TestOnlyVerifiersOfJSONWebTokensLinkJOSE(t *testing.T) {
 	for pattern, want := range map[string]bool{
 		"./server": false, "./auth": false, "./auth/introspection": false, "./host": false, "./gateway": false,
@@ -48,7 +48,7 @@ func TestOnlyVerifiersOfJSONWebTokensLinkJOSE(t *testing.T) {
 }
 
 // A program that only dials servers links nothing of the server, and a program that only serves links nothing of the
-// client. What both need is below them.
+// client. What both need is on a lower floor.
 func TestClientsAndServersLinkTheirOwnHalf(t *testing.T) {
 	for pattern, foreign := range map[string][]string{
 		"./client": {"server", "internal/serve", "internal/seal", "internal/lease", "internal/tasks"},

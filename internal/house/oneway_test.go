@@ -12,7 +12,8 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// oneWay are calls that a package makes in one file only, because what goes around that file skips a rule.
+// oneWay lists calls that a package makes in only one file, because code that goes around that file would
+// skip a rule.
 var oneWay = []struct {
 	folder, call string
 	in           string // the file, or "" if the package does not make the call at all

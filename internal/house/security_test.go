@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// A comment in a test names the rules that it tests: "Rule O8." or "Rules T1, T2: the origin is checked." The ids are
-// those of securityRules.
+// A comment in a test names the rules that it tests: "Rule O8." or "Rules T1, T2: the origin is checked." The IDs
+// come from securityRules.
 
 func TestSecurityRulesHaveTests(t *testing.T) {
 	found := must.Get(rulesTested(os.DirFS("../..")))(t)
@@ -139,7 +139,7 @@ func TestSecurityRulesAreComparedWithTests(t *testing.T) {
 
 var testReference = regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9]+)(?:/([^`]+))?`")
 
-// Each deviation that Parley tolerates has a test, and the tests and cases that the page names exist.
+// Each deviation that Parley tolerates has a test, and the page names only tests and cases that exist.
 func TestCompatibilityPageNamesTests(t *testing.T) {
 	page := must.Get(os.ReadFile("../../interop/COMPATIBILITY.md"))(t)
 	tolerated := 0
@@ -162,7 +162,8 @@ func TestCompatibilityPageNamesTests(t *testing.T) {
 	must.CheckThat(t, tolerated >= 40, "the page has %d tolerated deviations, want at least 40", tolerated)
 }
 
-// hasTest reports whether the package in a directory has a test, with a case if that is not empty.
+// hasTest reports whether the package in a directory contains a test and, if named is not empty, a case in
+// it.
 func hasTest(t *testing.T, dir, test, named string) bool {
 	t.Helper()
 	names := must.Get(filepath.Glob(filepath.Join("../..", dir, "*_test.go")))(t)

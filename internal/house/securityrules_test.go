@@ -3,7 +3,7 @@ package house
 // securityRule is a requirement that a test can check. Most rules come from the specification; some are our own.
 type securityRule struct {
 	id, text string
-	// awaits is the work after which the rule can be tested. It is empty for a rule that has a test.
+	// awaits names the work that must come before the rule can be tested. It is empty for a rule with a test.
 	awaits string
 }
 

@@ -18,10 +18,10 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// writes are the functions that may be called to write files, by the file that calls them, with the reason. All other
-// code changes files with atomicfile.Update: it holds the lock of the file, replaces the file as a whole, and loses no
-// change of another program. The configuration files and the lock file are written with it alone; jsonedit.File.Save
-// and lock.Update are for them.
+// writes lists, for each file, the functions that it may call to write files, with the reason. All other code changes
+// files with atomicfile.Update, which holds the lock of the file, replaces the file as a whole, and loses no change of
+// another program. The configuration files and the lock file are written only that way, with jsonedit.File.Save and
+// lock.Update.
 var writes = map[string]string{
 	"internal/atomicfile/atomicfile.go: os.CreateTemp": "Update and Write themselves",
 	"internal/atomicfile/atomicfile.go: os.Rename":     "Update and Write themselves",
@@ -43,8 +43,8 @@ var writes = map[string]string{
 	"internal/ledger/ledger.go: os.OpenFile":                             "for tests",
 }
 
-// writers are functions that write files: of package os, of package atomicfile, and the methods of *os.Root that no
-// other type has.
+// writers lists functions that write files: functions of packages os and atomicfile, and methods that only *os.Root
+// has.
 var (
 	writersOfOS   = []string{"Create", "CreateTemp", "OpenFile", "Rename", "Truncate", "WriteFile"}
 	writersOfAtom = []string{"Write", "WriteCache"}
@@ -83,7 +83,7 @@ func fileWrites(tree fs.FS, name string) (uses []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	imported := make(map[string]string) // the packages, by their names in the file
+	imported := make(map[string]string) // packages, by their names in the file
 	for _, spec := range f.Imports {
 		target, _ := strconv.Unquote(spec.Path.Value)
 		local := target[strings.LastIndexByte(target, '/')+1:]

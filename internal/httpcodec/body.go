@@ -17,7 +17,7 @@ const (
 )
 
 // AppendBody appends a whole body of at most limit bytes to dst. length is the declared length, or negative if that is
-// unknown. Dst gets space for at most initial bytes at first and grows with the bytes that arrive, to at most four
+// unknown. At first, dst gets space for at most initial bytes. It grows with the bytes that arrive, to at most four
 // times as many. It returns ErrBodyTooLarge, io.ErrUnexpectedEOF or the error of r.
 func AppendBody(dst []byte, r io.Reader, length, limit, initial int64) ([]byte, error) {
 	if length > limit {

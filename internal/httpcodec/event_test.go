@@ -98,8 +98,8 @@ func TestEventReaderFollowsTheHTMLStandard(t *testing.T) {
 	}
 }
 
-// An event counts as received at its empty line: a stream that breaks before is resumed after
-// the event before.
+// An event counts as received at its empty line: a stream that breaks earlier is resumed
+// after the previous event.
 func TestEventReaderTakesTheIDOfCompleteEventsOnly(t *testing.T) {
 	for name, tc := range map[string]struct{ stream, want string }{
 		"id first":              {"id: 1\ndata: a\n\nid: 2\ndata: b\n", "1"},
@@ -162,7 +162,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// An event of 700 MB is rejected before it is in memory.
+// An event of 700 MB is rejected before it fills the memory.
 func TestEventReaderBoundsMemory(t *testing.T) {
 	const limit = 1 << 20
 	for _, text := range []string{"x", "data: x\n", "data\n"} {
@@ -182,7 +182,7 @@ func TestEventReaderReturnsReadErrors(t *testing.T) {
 	must.CheckIs(t, err, broken)
 }
 
-// The reader returns the message that appendEvent encoded, also if it has line breaks.
+// The reader returns the message that appendEvent encoded, even if it contains line breaks.
 func TestEventsRoundTrip(t *testing.T) {
 	for _, name := range []string{"message", "endpoint"} {
 		for message, want := range map[string]string{
@@ -193,7 +193,8 @@ func TestEventsRoundTrip(t *testing.T) {
 			"a\n":                      "a\n",
 			"\na":                      "\na",
 			"  a":                      "  a",
-			// characters that some readers take for line breaks, and others that only begin like them
+			// characters that some readers take for line breaks, and others whose encoding begins in the same
+			// way
 			"\"\u0085\u2028\u2029\"": `"\u0085\u2028\u2029"`,
 			"\"é\u2030“\xC2\"":       "\"é\u2030“\xC2\"",
 			"{\n\"\u2028\xE2\x80":    "{\n\"\\u2028\xE2\x80",
@@ -205,8 +206,8 @@ func TestEventsRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzSSEDecode checks that a stream has the same events for all line endings and all sizes of reads, and that no
-// event is larger than the limit.
+// FuzzSSEDecode checks that a stream yields the same events with all line endings and all sizes of reads, and
+// that no event is larger than the limit.
 func FuzzSSEDecode(f *testing.F) {
 	for _, s := range []string{
 		"data: a\n\n", "\xEF\xBB\xBFdata: a\ndata: b\nid: 1\nretry: 5\nevent: e\n\n:c\n", "data\n\ndata:\ndata:\n\n",
@@ -256,7 +257,7 @@ func withEndings(stream string, endings []byte) string {
 }
 
 // FuzzSSERoundTrip checks that the reader returns what the writers of events have written: the message, its line breaks
-// as line feeds, and the id that resumes the stream behind it.
+// as line feeds, and the ID that resumes the stream after it.
 func FuzzSSERoundTrip(f *testing.F) {
 	for _, s := range []string{`{"a":1}`, "{\r\n\"a\":\r1\n}", "\n", "\r\n\r", "data: x\n\nevent: y", ": x",
 		"\xEF\xBB\xBF{}", " x ", "\x00", "\u2028\n\u0085é\u2029"} {
@@ -266,7 +267,7 @@ func FuzzSSERoundTrip(f *testing.F) {
 		want := strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`).
 			Replace(string(message))
 		if want == "" || seq == math.MaxUint64 {
-			return // an event without data is not dispatched, and no event has the last number
+			return // an event without data is not dispatched, and no event uses the last number
 		}
 		name := NewStreamName(KindPost)
 		stream := AppendPriming(nil, name, 0)
@@ -286,7 +287,7 @@ func FuzzSSERoundTrip(f *testing.F) {
 	})
 }
 
-// pieces is a reader of text whose reads have the sizes in cuts, plus one.
+// pieces is a reader of text. Its reads return as many bytes as cuts says, plus one.
 type pieces struct {
 	text string
 	cuts []byte
@@ -394,7 +395,7 @@ func TestMalformedHeaderValuesAreRejected(t *testing.T) {
 	for _, value := range []string{
 		"=?base64?SGVsbG8?=",     // no padding
 		"=?base64?SGVs!!!bG8=?=", // not base64
-		"=?base64?SGVsbG9=?=",    // bits behind the end
+		"=?base64?SGVsbG9=?=",    // bits beyond the end
 		"=?base64?SGVs bG8=?=",
 		"=?base64?SGVsbG8=\n?=",
 		"=?base64?SGVsbG8_?=", // the URL alphabet

@@ -29,10 +29,10 @@ const (
 // ErrEventTooLarge means that an event exceeds the limit of the reader.
 var ErrEventTooLarge = errors.New("event too large")
 
-// EventTooLargeError is an ErrEventTooLarge for an event that the reader has skipped, so that Next can be called again.
+// EventTooLargeError reports an event that the reader has skipped because it was too large. Next can be called again.
 type EventTooLargeError struct {
 	Limit    int               // in bytes
-	Envelope jsonscan.Envelope // of the data
+	Envelope jsonscan.Envelope // envelope of the message in the data
 }
 
 // Error implements the error interface.
@@ -50,19 +50,19 @@ const maxSkipped = 16
 // one leading BOM, comments and unknown fields. It is not safe for concurrent use.
 type EventReader struct {
 	Retry    time.Duration // the value of the last retry field; negative if there was none
-	ID       string        // of the last complete event, also without data: where to resume the stream
+	ID       string        // ID of the last complete event, even one without data: where to resume the stream
 	Received bool          // Next has returned an event
 
 	r       *bufio.Reader
 	max     int             // limit of one event, in bytes
-	newID   string          // the id of the next complete event
+	newID   string          // ID of the next complete event
 	monitor *silenceMonitor // nil: a silent stream remains open
 	fresh   bool            // nothing has been read yet
 	skip    bool            // the last line ended with CR: ignore an LF that follows
 	line    []byte
 }
 
-// NewEventReader returns a reader of the events of r. Limit is the maximum size of one event, in bytes.
+// NewEventReader returns a reader of the events of r. limit is the maximum size of one event, in bytes.
 func NewEventReader(r io.Reader, limit int) *EventReader {
 	return &EventReader{r: bufio.NewReader(r), max: limit, Retry: -1, fresh: true}
 }
@@ -74,12 +74,12 @@ func (e *EventReader) CloseWhenSilent(body io.Closer) { e.monitor = &silenceMoni
 // otherwise err.
 func (e *EventReader) End(err error) error { return e.monitor.end(err) }
 
-// ResumeAfter sets the id that applies until the stream has another one.
+// ResumeAfter sets the ID that applies until the stream sends another one.
 func (e *EventReader) ResumeAfter(id string) { e.ID, e.newID = id, id }
 
 // Next returns the next event that has data. At the end of the stream it drops an incomplete event and returns io.EOF.
 // Other errors are an *EventTooLargeError, after which Next can be called again, ErrEventTooLarge for an event that is
-// too large to be skipped, and those of the underlying reader.
+// too large to be skipped, and errors of the underlying reader.
 func (e *EventReader) Next() (Event, error) {
 	var ev Event
 	var data []byte
@@ -135,8 +135,8 @@ func (e *EventReader) Next() (Event, error) {
 	}
 }
 
-// isEventID reports whether the reader uses an id field. The HTML standard ignores an id with
-// NUL. The reader also ignores one that is too long, or that no header can contain.
+// isEventID reports whether the reader uses an id field. The HTML standard ignores an ID with
+// NUL. The reader also ignores an ID that is too long, or that no header can contain.
 func isEventID(value []byte) bool {
 	return len(value) <= maxEventID &&
 		!bytes.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7F })
@@ -159,7 +159,7 @@ func (e *EventReader) readLine() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if space := e.max - len(e.line); len(part) > space { // the beginning tells what the line is
+		if space := e.max - len(e.line); len(part) > space { // the beginning shows what kind of line it is
 			e.line = append(e.line, part[:space]...)
 			_, _ = e.r.Discard(space)
 			return e.line, errLineTooLarge
@@ -208,8 +208,8 @@ func (e *EventReader) discard(part []byte, ends bool) {
 	_, _ = e.r.Discard(len(part) + 1)
 }
 
-// skipEvent reads the rest of an event that is too large. It has data so far and then a line, which is complete or only
-// the beginning of one.
+// skipEvent reads the rest of an event that is too large. So far, it has read data and then line; complete reports
+// whether the line is complete.
 func (e *EventReader) skipEvent(data, line []byte, complete bool) error {
 	tooLarge, size := &EventTooLargeError{Limit: e.max}, len(data)+len(line)
 	tooLarge.Envelope.Write(data)
@@ -247,8 +247,8 @@ func (e *EventReader) skipEvent(data, line []byte, complete bool) error {
 	}
 }
 
-// beginLine reads "data:" at the beginning of a line, or the whole of another line, of which it keeps what an id can
-// have. It adds the number of bytes to size.
+// beginLine reads "data:" at the beginning of a line, or the whole of any other line, of which it keeps as much as
+// an ID may need. It adds the number of bytes to size.
 func (e *EventReader) beginLine(size *int) (isData, complete bool, err error) {
 	e.line = e.line[:0]
 	for {

@@ -11,7 +11,7 @@ import (
 
 // The id of an event consists of the unguessable name of its stream, a dot, and the number of the event in the stream
 // (2025-11-25, basic/transports, Resumability and Redelivery). Number 0 is the beginning of the stream. The server
-// looks up names in the session of the request only.
+// looks up names only in the session of the request.
 
 // Kinds of streams. The name of a stream begins with its kind.
 const (
@@ -61,10 +61,10 @@ func ParseEventID(id string) (stream string, seq uint64, ok bool) {
 	return stream, seq, true
 }
 
-// The event streams of a server use only what every reader in use understands; the table of [wiretest.Readers] has the
-// reasons. Each message has the name "message", which some readers do not assume. An event has the lines id, event and
-// data in this order. A comment is one line without an empty line after it. There is no retry line,
-// which ends some readers.
+// The event streams of a server use only what every reader in use understands; the table of [wiretest.Readers] gives
+// the reasons. Each message has the event name "message", because some readers do not assume it. An event consists of
+// the lines id, event and data, in this order. A comment is one line without an empty line after it. There is no retry
+// line, because it ends some readers.
 
 // AppendMessage appends a message as an event.
 func AppendMessage(dst, message []byte) []byte { return AppendEvent(dst, "message", message) }
@@ -78,15 +78,15 @@ func appendID(dst []byte, stream string, seq uint64) []byte {
 	return append(AppendEventID(append(dst, "id: "...), stream, seq), '\n')
 }
 
-// AppendPriming appends an event without a message. It has the id to resume the stream from (2025-11-25,
+// AppendPriming appends an event without a message. Its ID is where to resume the stream (2025-11-25,
 // basic/transports, Sending Messages to the Server).
 func AppendPriming(dst []byte, stream string, seq uint64) []byte {
 	return append(appendID(dst, stream, seq), "data:\n\n"...)
 }
 
-// AppendEvent appends one server-sent event. If the message has line breaks, it becomes several data lines, which the
-// reader joins with LF. Other characters that some readers take for line breaks can occur only in the strings of a
-// message, and are escaped there.
+// AppendEvent appends one server-sent event. If the message contains line breaks, it becomes several data lines,
+// which the reader joins with LF. Other characters that some readers take for line breaks can occur only in the
+// strings of a message, and are escaped there.
 func AppendEvent(dst []byte, name string, message []byte) []byte {
 	dst = append(append(append(dst, "event: "...), name...), "\ndata: "...)
 	if hasLineBreak(message) {
@@ -97,7 +97,8 @@ func AppendEvent(dst []byte, name string, message []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// Characters that are no line breaks in an event stream, but are for some readers: NEL, LS and PS.
+// Characters that are not line breaks in an event stream, but that some readers take for line breaks: NEL, LS
+// and PS.
 const (
 	nextLine           = "\u0085"
 	lineSeparator      = "\u2028"

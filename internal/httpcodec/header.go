@@ -16,7 +16,7 @@ const (
 	HeaderLastEventID = "Last-Event-Id"
 	HeaderMethod      = "Mcp-Method"
 	HeaderName        = "Mcp-Name"
-	ParamPrefix       = "Mcp-Param-" // begins the names of the headers that repeat a tool's parameters
+	ParamPrefix       = "Mcp-Param-" // prefix of the headers that repeat a tool's parameters
 )
 
 // Values of the headers Accept and Content-Type. They must not be changed.

@@ -17,23 +17,23 @@ type silenceMonitor struct {
 
 	mu      sync.Mutex
 	last    time.Time     // when the last comment or event arrived
-	arrived time.Time     // when the last bytes arrived, once the interval is known
+	arrived time.Time     // when the last bytes arrived; set once the interval is known
 	longest time.Duration // longest interval between successive comments
 	row     int           // successive comments since the last event
-	seen    int           // number of intervals that longest covers
+	seen    int           // number of intervals measured so far
 	timer   *time.Timer   // nil until the interval is known
 	silent  time.Duration // how long the stream was silent when miss closed it; 0 if it did not
 	over    bool
 }
 
 const (
-	// minGaps is the number of gaps between comments from which the interval is known.
+	// minGaps is how many gaps between comments are needed to know the interval.
 	minGaps = 2
 	// minGap is the shortest gap that counts. Some servers send several comments at once to fill buffers.
 	minGap = time.Second
-	// missedComments is the number of intervals without a comment after which the monitor closes the stream.
+	// missedComments is how many intervals may pass without a comment before the monitor closes the stream.
 	missedComments = 3
-	// minSilence is the shortest silence after which the monitor closes a stream.
+	// minSilence is the shortest silence for which the monitor closes a stream.
 	minSilence = 5 * time.Second
 )
 

@@ -9,7 +9,8 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// An event that is too large is skipped, however its lines are, and the id of its message is found.
+// An event that is too large is skipped, whatever its lines look like, and the ID of its message is
+// found.
 func TestEventThatIsTooLargeIsSkipped(t *testing.T) {
 	const limit = 1000
 	x := strings.Repeat("x", limit)

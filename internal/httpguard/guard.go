@@ -18,13 +18,13 @@ import (
 // its host name resolve to the address of the server (2026-07-28, basic/transports/streamable-http, Security). It also
 // requires JSON bodies. The zero Guard is strict. A Guard must not change while the server runs.
 type Guard struct {
-	// Origins are the allowed origins besides the server's own, in the form that browsers
-	// send ("https://app.example.com").
+	// Origins lists the allowed origins besides the server's own, in the form that
+	// browsers send ("https://app.example.com").
 	Origins []string
-	// Hosts are the allowed values of the Host header, with or without a port. If Hosts is empty, requests over the
-	// loopback interface must name that interface, and other requests may have any Host. Web pages of a listed host may
-	// use the server. If Hosts is empty, pages of a host name may not, since any DNS name can resolve to the server's
-	// address.
+	// Hosts lists the allowed values of the Host header, with or without a port. If Hosts is empty, requests over the
+	// loopback interface must name that interface, and other requests may name any Host. Web pages of a listed host may
+	// use the server. If Hosts is empty, web pages of a host name may not, because any DNS name can resolve to the
+	// server's address.
 	Hosts []string
 }
 
@@ -48,7 +48,7 @@ func (g *Guard) Check(r *http.Request) (status int, err error) {
 	return 0, nil
 }
 
-// ForbiddenOrigin returns the error for a page of an origin that may not use the server.
+// ForbiddenOrigin returns the error for a page from an origin that may not use the server.
 func ForbiddenOrigin(origin string) error {
 	return errors.New("the Origin " + quote(origin) + " is not allowed: if you trust its pages, allow it with " +
 		"--allow-origin of parley, or AllowedOrigins of a Go server")

@@ -18,7 +18,7 @@ var (
 	onUnix      = &net.UnixAddr{Name: "/run/s", Net: "unix"}
 )
 
-// asked returns a request that came in on a local address, or on an unknown one if that is nil.
+// asked returns a request that came in on a local address, or on an unknown address if local is nil.
 func asked(method string, local net.Addr, host string, header ...string) *http.Request {
 	r := httptest.NewRequest(method, "/", nil)
 	r.Host = host
@@ -40,8 +40,8 @@ func status(g Guard, r *http.Request) int {
 	return status
 }
 
-// Rule T3: a request over the loopback interface must have a Host that names the interface.
-// Other names can come from a page after DNS rebinding.
+// Rule T3: a request over the loopback interface must name that interface in the Host
+// header. Other names may come from a page after DNS rebinding.
 func TestHostIsCheckedOnTheLoopbackInterface(t *testing.T) {
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8080": 200, "LOCALHOST:8080": 200,
@@ -248,8 +248,8 @@ func TestQuoteReplacesControlCharacters(t *testing.T) {
 }
 
 // FuzzOriginHost checks that a request is served only if its Host is in the list of hosts or names the loopback
-// interface, and its Origin is in the list of origins or has such a host. The hosts are those that net/url finds and
-// those of a second parser.
+// interface, and its Origin is in the list of origins or has such a host. Both net/url and a second parser determine
+// the hosts.
 func FuzzOriginHost(f *testing.F) {
 	for _, s := range []string{"http://localhost", "http://127.0.0.1:1", "http://[::1]", "null", "http://a@localhost",
 		"http://localhost.evil", "https://app.example", "https://mcp.example:8443", "http://localhost:1@evil",

@@ -23,7 +23,7 @@ func IsLoopback(host string) bool {
 }
 
 // IsSecure reports whether the scheme of u is https, or http on the loopback interface,
-// so that the network cannot read the connection.
+// so that nobody on the network can read the connection.
 func IsSecure(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && IsLoopback(u.Hostname())
 }
@@ -48,8 +48,8 @@ var (
 	errNotSecure   = errors.New("the URL must begin with https:// (http:// is allowed on the loopback interface only)")
 )
 
-// ErrInsecure means that a URL is not https, or has a part that is not allowed. Http may be allowed on the loopback
-// interface.
+// ErrInsecure means that a URL is not https, or contains a part that is not allowed. http may be allowed on the
+// loopback interface.
 var ErrInsecure = errors.New("insecure or invalid URL")
 
 // MaxLength is the maximum length of a URL for [Parse] in bytes.
@@ -77,7 +77,7 @@ func Parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// WithoutQuery returns scheme, host and path of a URL, for errors and logs.
+// WithoutQuery returns the scheme, host and path of a URL, for errors and logs.
 func WithoutQuery(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
@@ -117,8 +117,8 @@ func Canonical(text string) (string, error) {
 	return scheme + "://" + host + path, nil
 }
 
-// IsOrigin reports whether browsers send an origin in this form (RFC 6454, section 6.2). The
-// origin "null" is rejected, because all sandboxed pages send it.
+// IsOrigin reports whether text has the form in which browsers send an origin (RFC 6454,
+// section 6.2). The origin "null" is rejected, because all sandboxed pages send it.
 func IsOrigin(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Scheme == "" || u.Host == "" || origin != strings.ToLower(u.Scheme+"://"+u.Host) ||

@@ -26,7 +26,7 @@ func Redact(err error) error {
 	return err
 }
 
-// redacted is an error with another text.
+// redacted is an error with its text replaced.
 type redacted struct {
 	text string
 	err  error

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// Rule R6: errors have no URLs with secrets.
+// Rule R6: errors contain no URLs with secrets.
 func TestRedactRemovesSecretsOfURLs(t *testing.T) {
 	cause := &net.DNSError{Err: "no such host", Name: "example.invalid"}
 	for _, c := range []struct {

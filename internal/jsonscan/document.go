@@ -19,12 +19,12 @@ const (
 	KindString
 	KindArray
 	KindObject
-	// KindInteger occurs in sets only, as a type of JSON Schema. The kind of a
-	// token that is an integer is KindNumber.
+	// KindInteger occurs only in sets, as a type of JSON Schema. A token that
+	// is an integer has KindNumber.
 	KindInteger
 )
 
-// kindNames are the names of the kinds in the order of their bits.
+// kindNames contains the names of the kinds in the order of their bits.
 var kindNames = [...]string{"null", "boolean", "number", "string", "array", "object", "integer"}
 
 // KindNamed returns the kind that JSON Schema calls name.
@@ -48,22 +48,22 @@ func (k Kind) String() string {
 	return strings.Join(names, " or ")
 }
 
-// Token is one value or one member name of a document.
+// Token is one value or one key of a document.
 type Token struct {
 	// Start and End delimit the bytes of the token, without the quotes of a string.
 	// End is zero while a container is being scanned.
 	Start, End uint32
 	// Next is the index of the first token after this value and all that it contains.
 	Next uint32
-	// Count is the number of members of an object or of elements of an array.
+	// Count is the number of keys of an object or of elements of an array.
 	Count uint32
 	Kind  Kind
-	// Plain marks a string without escapes and a number without fraction and exponent.
+	// Plain marks a string without escapes, or a number without fraction and exponent.
 	Plain bool
 }
 
 // Document is a text and its tokens, in the order of the text. An object is
-// followed by name, value, name, value …, an array by its elements. A program
+// followed by key, value, key, value …, an array by its elements. A program
 // skips a value with all that it contains by going to Token.Next.
 //
 // The zero Document is ready for use. A Document can be used again, and then
@@ -77,9 +77,9 @@ type Document struct {
 }
 
 // Scan scans the bytes of d.Raw from an offset as one value and nothing else, and
-// appends its tokens. It reports whether that succeeds, else s.Err tells why. The
-// bounds of s apply; Scan sets s.Data. Offsets in the document must fit into 32
-// bits.
+// appends its tokens. It reports whether that succeeds; otherwise, s.Err says
+// why. The bounds of s apply; Scan sets s.Data. Offsets in the document must fit
+// into 32 bits.
 func (d *Document) Scan(s *Scanner, from int) bool {
 	s.Data, s.doc = d.Raw, d
 	s.MaxTokens -= len(d.Tokens)
@@ -91,11 +91,11 @@ func (d *Document) Scan(s *Scanner, from int) bool {
 // Reset removes text and tokens but keeps the memory of the tokens.
 func (d *Document) Reset() { d.Raw, d.Tokens = nil, d.Tokens[:0] }
 
-// Size returns the number of entries for which a reset document keeps memory.
+// Size returns for how many entries a reset document keeps memory.
 func (d *Document) Size() int { return max(cap(d.Tokens), d.names.size()) }
 
 // Text returns the decoded text of a string token: a view of the document if the
-// string has no escapes, else a copy.
+// string contains no escapes, else a copy.
 func (d *Document) Text(at uint32) string {
 	t := &d.Tokens[at]
 	s := d.Raw[t.Start:t.End]
@@ -105,7 +105,7 @@ func (d *Document) Text(at uint32) string {
 	return View(s)
 }
 
-// Bytes returns a value as it is spelled, including the quotes of a string. It is a
+// Bytes returns a value as it is written, including the quotes of a string. It is a
 // view of the document.
 func (d *Document) Bytes(at uint32) []byte {
 	t := &d.Tokens[at]
@@ -115,8 +115,8 @@ func (d *Document) Bytes(at uint32) []byte {
 	return d.Raw[t.Start:t.End]
 }
 
-// push appends a token that contains no others yet, and returns its index. It is
-// not inlined, because that would slow down scanners that record nothing.
+// push appends a token that does not contain others yet, and returns its index.
+// It is not inlined, because that would slow down scanners that record nothing.
 //
 //go:noinline
 func (d *Document) push(t Token) uint32 {
@@ -140,19 +140,19 @@ func (d *Document) pushText(i, end int, escaped bool) {
 // that scanning ordinary text allocates nothing.
 const InlineNames = 32
 
-// linearNames is the number of members of an object up to which each name is
-// compared with every other. Above it a hash table takes over, because comparing
-// would take quadratic time.
+// linearNames is the largest number of keys of an object for which each key is
+// compared with every other. Above it, a hash table takes over, because
+// comparing would take quadratic time.
 const linearNames = 24
 
 // firstSlots is the size of an object's first hash table.
 const firstSlots = 128
 
-// Names holds the member names of the objects that are being scanned, those of
-// the innermost object last. Duplicate names are found in it.
+// Names holds the keys of the objects that are being scanned, the keys of the
+// innermost object last. It finds duplicate keys.
 //
-// All objects of one scan share one Names, and so its growth. If each object had
-// a list of its own, every one of many small objects would allocate.
+// All objects of one scan share one Names, so it grows only once. With a list
+// for each object, each of many small objects would allocate.
 type Names struct {
 	list  []string
 	table []uint32 // the hash tables of large objects, one after the other
@@ -172,16 +172,16 @@ func (n *Names) Reset() {
 	n.list, n.table, n.most = n.list[:0], n.table[:0], 0
 }
 
-// size returns the capacity of what Reset keeps.
+// size returns the capacity that Reset keeps.
 func (n *Names) size() int { return max(cap(n.list), cap(n.table)) }
 
 // openObject is the part of Names that belongs to one object.
 type openObject struct {
-	first int // index of its first name in the list
+	first int // index of the object's first name in the list
 	count int
-	only  string // its name if it has no more than one
-	table int    // index of its hash table
-	slots int    // size of its hash table, a power of two; 0 if it has none
+	only  string // the name of an object with only one
+	table int    // index of the object's hash table
+	slots int    // size of the hash table, a power of two; 0 without one
 }
 
 // close removes the names of the innermost object.
@@ -214,8 +214,9 @@ func (n *Names) claim(o *openObject, name string) bool {
 	return true
 }
 
-// claimSlot is claim for a large object. The table has open addressing and is at
-// most half full. A slot holds the index of a name in the object plus one.
+// claimSlot does what claim does, for a large object. The table uses open
+// addressing and is at most half full. A slot holds the index of a name in the
+// object plus one.
 func (n *Names) claimSlot(o *openObject, name string) bool {
 	if 2*o.count > o.slots {
 		n.rehash(o)
@@ -242,7 +243,7 @@ func (n *Names) slot(o *openObject, name string) int {
 	}
 }
 
-// rehash gives the innermost object a larger table, which is the last one.
+// rehash gives the innermost object, whose table is the last one, a larger table.
 func (n *Names) rehash(o *openObject) {
 	if n.seed == (maphash.Seed{}) {
 		n.seed = maphash.MakeSeed() // the sender of the text cannot choose names that collide
@@ -264,8 +265,8 @@ func (n *Names) rehash(o *openObject) {
 	}
 }
 
-// push appends a name. Unlike append it is written so that escape analysis keeps
-// the first list on the stack of the scan's caller.
+// push appends a name. Unlike append, it is written so that escape analysis
+// keeps the first list on the stack of the scan's caller.
 func (n *Names) push(name string) {
 	l := len(n.list)
 	if l == cap(n.list) {
@@ -345,8 +346,8 @@ func Elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// ReplaceLineBreaks replaces the line breaks of a text that has been scanned by spaces. They occur
-// between its tokens only, as strings escape them.
+// ReplaceLineBreaks replaces the line breaks of a scanned text with spaces. They occur only
+// between tokens, because strings escape them.
 func ReplaceLineBreaks(d []byte) {
 	for _, lineBreak := range [...]byte{'\n', '\r'} {
 		for rest := d; ; {

@@ -6,13 +6,13 @@ import (
 )
 
 // Envelope finds the id and the kind of a JSON-RPC message that arrives in pieces and is not kept, because it is too
-// large. Its memory is bounded. It does not check the message. The zero Envelope is ready for use.
+// large. It uses bounded memory, and does not check the message. The zero Envelope is ready for use.
 type Envelope struct {
 	depth             int
-	quoted, escaped   bool // in a string, after a backslash
-	value             bool // after the colon of a member of the message
+	quoted, escaped   bool // in a string; after a backslash
+	value             bool // after the colon of a key of the message
 	name, id          []byte
-	ids               int // members called id
+	ids               int // number of keys called id
 	hasMethod         bool
 	hasResult, hasErr bool
 	invalid           bool
@@ -80,7 +80,7 @@ func (e *Envelope) keep(c []byte) {
 	}
 }
 
-// beginValue is called after the name of a member of the message. The value may have no end that is read.
+// beginValue begins the value of a key of the message. The end of the value may never be read.
 func (e *Envelope) beginValue() {
 	e.value = true
 	switch string(e.name) {
@@ -101,7 +101,7 @@ func (e *Envelope) IsNotification() bool {
 }
 
 // ID returns the id as it was written, and whether the message is a request or a response. It returns nil if the
-// message has no id, or several.
+// message contains no ID, or several.
 func (e *Envelope) ID() (id []byte, request, response bool) {
 	isResponse := e.hasResult || e.hasErr
 	if e.invalid || e.ids != 1 || len(e.id) > maxEnvelopeID || e.hasMethod && isResponse {
@@ -110,8 +110,8 @@ func (e *Envelope) ID() (id []byte, request, response bool) {
 	return e.id, e.hasMethod, isResponse
 }
 
-// IsVariant reports whether name equals one of known when case is ignored, but is
-// none of them. It folds as encoding/json does, which takes "ſ" for an s.
+// IsVariant reports whether name is not one of known, but equals one of them if
+// case is ignored. It folds case as encoding/json does, which takes "ſ" for an s.
 func IsVariant(name string, known []string) bool {
 	if slices.Contains(known, name) {
 		return false

@@ -48,7 +48,8 @@ func TestEnvelopeFindsTheID(t *testing.T) {
 	}
 }
 
-// encoding/json decodes into a field the members with its name or a variant of it.
+// encoding/json decodes a key into a field whose name it equals or is a variant
+// of.
 func TestVariantsAreThoseOfEncodingJSON(t *testing.T) {
 	for _, spelling := range []string{"tasks", "Tasks", "TASKS", "tasKs", "ta\u017fks", "ta\u017f\u212as", "tas\u212a\u017f",
 		"\u212aeys", "tasksx", "task", ""} {

@@ -64,13 +64,13 @@ func SkipDigits(d []byte, i int) int {
 }
 
 const (
-	maxIntegerDigits = 19      // of the greatest int64
-	maxExponent      = 1 << 30 // greater than the number of digits of any message; sums do not overflow
+	maxIntegerDigits = 19      // digits of the greatest int64
+	maxExponent      = 1 << 30 // greater than the number of digits in any message; sums do not overflow
 )
 
 // Integer returns the exact value of a number that has been scanned, in any of its
 // spellings: 60000, 60000.0 and 6e4 are the same integer. It fails if the number has
-// a fraction or does not fit into an int64. Exponents cost no time.
+// a fraction or does not fit into an int64. A large exponent costs no time.
 func Integer(literal []byte) (n int64, ok bool) {
 	n, err := strconv.ParseInt(string(literal), 10, 64)
 	if err == nil {
@@ -79,7 +79,7 @@ func Integer(literal []byte) (n int64, ok bool) {
 	digits, negative := bytes.CutPrefix(literal, []byte("-"))
 	exponent := 0
 	if e := bytes.IndexAny(digits, "eE"); e >= 0 {
-		exponent, _ = strconv.Atoi(string(digits[e+1:])) // the nearest int if it is out of range
+		exponent, _ = strconv.Atoi(string(digits[e+1:])) // the nearest int, if out of range
 		exponent = max(min(exponent, maxExponent), -maxExponent)
 		digits = digits[:e]
 	}

@@ -9,27 +9,26 @@ import (
 //
 // Scanning methods take the index at which to begin and return the index after
 // the part that they have scanned, or -1 after an error, which [Scanner.Err]
-// returns. They share a [Names], which holds the member names of the objects that
-// are open.
+// returns. They share a [Names], which holds the keys of the open objects.
 //
-// A Scanner keeps Data. It is not safe for concurrent use.
+// A Scanner retains Data. It is not safe for concurrent use.
 type Scanner struct {
 	// Data is the text. It must not change while the scanner or a name that it
 	// returned is in use.
 	Data []byte
 	// MaxDepth bounds the nesting of objects and arrays. While it scans, the scanner
-	// counts the levels down that are still allowed.
+	// counts it down to how many levels are still allowed.
 	MaxDepth int
-	// MaxMembers bounds the members of one object.
+	// MaxMembers bounds the keys of one object.
 	MaxMembers int
-	// MaxTokens bounds the values and member names of the text. The scanner counts
-	// down those that are still allowed.
+	// MaxTokens bounds the values and keys of the text. The scanner counts it down
+	// to how many are still allowed.
 	MaxTokens int
 	// MaxExponent bounds the digits of a number's exponent, leading zeros not
 	// counted. Zero means no bound.
 	MaxExponent int
-	// Surrogates is what the scanner does with lone surrogates in strings that are
-	// no member names.
+	// Surrogates says what the scanner does with lone surrogates in strings other
+	// than keys.
 	Surrogates Surrogates
 
 	replaced int       // the index after the last surrogate that was replaced or kept
@@ -56,7 +55,7 @@ const (
 // so a program can distinguish a replaced character from one that was sent.
 const Replacement = `\ufFfD`
 
-// Err returns the error of the method that has returned -1 or false.
+// Err returns the error after a method has returned -1 or false.
 func (s *Scanner) Err() *Error { return &Error{Fault: s.fault, Offset: s.at} }
 
 // Fail records an error at an offset and returns -1.
@@ -201,8 +200,8 @@ func (s *Scanner) object(i int, names *Names) int {
 }
 
 // Object is an object that is being scanned. [Scanner.Open] begins it. While
-// Closed is false, the caller scans one member with [Scanner.Member], its value
-// with [Scanner.Value] or as an object again, and calls [Scanner.Next].
+// Closed is false, the caller scans a key with [Scanner.Member], then its value
+// with [Scanner.Value] or as another object, and calls [Scanner.Next].
 type Object struct {
 	// Closed reports whether the object has ended.
 	Closed bool
@@ -211,8 +210,8 @@ type Object struct {
 	names openObject
 }
 
-// Open begins the object that starts at i, for which o must be zero. It returns the index at which the first
-// member begins, or the index after the object if it has none.
+// Open begins the object that starts at i, for which o must be zero. It returns the index of the first key,
+// or the index after the object if the object is empty.
 func (s *Scanner) Open(i int, names *Names, o *Object) int {
 	if s.MaxTokens--; s.MaxTokens < 0 {
 		return s.Fail(i, TooManyTokens)
@@ -220,7 +219,7 @@ func (s *Scanner) Open(i int, names *Names, o *Object) int {
 	return s.open(i, names, o)
 }
 
-// open is Open for an object that has been counted.
+// open begins an object that has already been counted.
 func (s *Scanner) open(i int, names *Names, o *Object) int {
 	token, ok := s.enter(i, KindObject)
 	if !ok {
@@ -234,9 +233,9 @@ func (s *Scanner) open(i int, names *Names, o *Object) int {
 	return i + 1
 }
 
-// Member scans the name and the colon of a member, and white space around them,
-// from i on. It returns the name and the index of the value. The name is a view of
-// the text unless it contains escapes.
+// Member scans a key and its colon, and white space around them, from i on. It
+// returns the key as name, and the index of the value. The name is a view of the
+// text unless it contains escapes.
 func (s *Scanner) Member(i int, names *Names, o *Object) (name string, value int) {
 	if i = SkipSpace(s.Data, i); i >= len(s.Data) {
 		return "", s.Fail(i, UnexpectedEnd)
@@ -277,8 +276,8 @@ func (s *Scanner) Member(i int, names *Names, o *Object) (name string, value int
 	return name, SkipSpace(s.Data, end+1)
 }
 
-// Next goes on after a value that ends at i. It returns the index at which the next
-// member begins, or the index after the object if that was the last one.
+// Next continues after a value that ends at i. It returns the index of the next
+// key, or the index after the object if that was the last value.
 func (s *Scanner) Next(i int, names *Names, o *Object) int {
 	if i < len(s.Data) && s.Data[i] == ',' {
 		return i + 1 // the usual case, inlined

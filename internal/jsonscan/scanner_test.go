@@ -101,8 +101,8 @@ func TestScannerHoldsItsBounds(t *testing.T) {
 	}
 }
 
-// wide returns the members of an object: n of them, and one more called last.
-// Each has the value that is given.
+// wide returns the content of an object: n keys, and one more called last,
+// all with the same value.
 func wide(n int, last, value string) string {
 	var b strings.Builder
 	for i := range n {
@@ -112,8 +112,8 @@ func wide(n int, last, value string) string {
 	return b.String()
 }
 
-// The hash tables of open objects lie one after the other, and grow while the
-// objects inside come and go.
+// The hash tables of open objects lie one after the other, and grow while
+// inner objects begin and end.
 func TestDuplicateNamesAreFoundInNestedWideObjects(t *testing.T) {
 	for _, n := range []int{1, 2, 23, 24, 25, 63, 64, 65, 200} {
 		for _, inner := range []int{1, 24, 25, 100} {
@@ -176,7 +176,8 @@ func TestDocumentTakesSeveralValues(t *testing.T) {
 	must.CheckThat(t, n == 5 && d.Tokens[2].Kind == jsonscan.KindObject && d.Tokens[2].Next == 5, "%+v", d.Tokens)
 }
 
-// Each byte is put at each place of a string, alone and after a backslash. jsontext decides which strings are valid.
+// Each byte is put at each position of a string, alone and after a backslash. jsontext decides which strings are
+// valid.
 func TestStringsAreValidIfAnotherReaderAcceptsThem(t *testing.T) {
 	const size = 80
 	for at := range size {

@@ -27,15 +27,16 @@ func (s *Scanner) text(i int) (end int, escaped bool) {
 }
 
 // special sets the high bit of each of eight bytes that is a quote, a backslash, a
-// control character or not ASCII. It may set the high bit of bytes above such a
-// byte too; only the lowest bit that is set is certain.
+// control character or not ASCII. It may also set the high bit of bytes above such
+// a byte; only the lowest bit that is set is reliable.
 func special(w uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	// With their second bit inverted, quotes and control characters are the bytes below '!'.
 	return (w | ((w ^ ones*2) - ones*'!') | ((w ^ ones*'\\') - ones)) & high
 }
 
-// escapable is special for quotes, backslashes and control characters only.
+// escapable sets the high bit of each byte that is a quote, a backslash or a control character, with the same
+// reservation as special.
 func escapable(w uint64) uint64 {
 	const ones, high = 0x0101010101010101, 0x8080808080808080
 	quote, slash := w^(ones*'"'), w^(ones*'\\')
@@ -103,7 +104,7 @@ func SkipPlain(d []byte, i int) int {
 		}
 	}
 	if rest := len(d) - i; rest > 0 && len(d) >= 8 {
-		// The bytes of zero that the shift adds are control characters.
+		// The zero bytes that the shift adds count as control characters.
 		w := binary.LittleEndian.Uint64(d[len(d)-8:]) >> (8 * (8 - rest))
 		return i + bits.TrailingZeros64(special(w))/8
 	}
@@ -145,8 +146,8 @@ func validUTF8(d []byte) int {
 // isShortEscape marks the characters that follow the backslash in an escape of two characters.
 var isShortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// escape scans the escape sequence at i, which has more than two characters, both halves of a
-// surrogate pair together.
+// escape scans the escape sequence at i, which is longer than two characters. It scans both
+// halves of a surrogate pair.
 func (s *Scanner) escape(i int) int {
 	d := s.Data
 	if i+1 >= len(d) {
@@ -210,8 +211,8 @@ func hex4(d []byte, i int) (rune, bool) {
 }
 
 // Unquote returns the text of a JSON string that has been scanned, quotes
-// included. The result is a view of raw if the string has no escapes, else a
-// copy. For anything but a string Unquote returns "".
+// included. The result is a view of raw if the string contains no escapes,
+// else a copy. For anything but a string, Unquote returns "".
 func Unquote(raw []byte) string {
 	if len(raw) < 2 || raw[0] != '"' {
 		return ""
@@ -261,8 +262,8 @@ func AppendUnescaped(dst, raw []byte) []byte {
 	}
 }
 
-// Offset returns the index in whole at which part, a slice of it, begins. It returns -1 if part is no
-// slice of whole.
+// Offset returns the index in whole at which part, a slice of it, begins. It returns -1 if part is
+// not a slice of whole.
 func Offset(whole, part []byte) int {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole)))
 	if len(part) > len(whole) || at > uintptr(len(whole)-len(part)) {
@@ -275,7 +276,7 @@ func Offset(whole, part []byte) int {
 // while the string is in use.
 func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// letters are the letters of the escapes of two characters; 0 for other bytes.
+// letters maps a byte to the letter of its two-character escape, or to 0.
 var letters = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
 // AppendString appends s as a JSON string, with as few escapes as JSON allows. Each byte that
@@ -299,14 +300,14 @@ func AppendString(dst []byte, s string) []byte {
 	}
 }
 
-// appendShort appends the bytes of d from i on up to the first that is not ASCII or needs
-// an escape of six characters, and returns its index. It copies each eight bytes that it looks
-// at, because most strings have few escapes.
+// appendShort appends the bytes of d from i on up to the first byte that is not ASCII or needs
+// an escape of six characters, and returns the index of that byte. It copies each eight bytes
+// that it looks at, because most strings have few escapes.
 func appendShort(dst, d []byte, i int) ([]byte, int) {
 	for i+8 <= len(d) {
 		n := len(dst)
 		if n+9 > cap(dst) {
-			dst = slices.Grow(dst, (len(d)-i)+(len(d)-i)/16+16) // with some escapes
+			dst = slices.Grow(dst, (len(d)-i)+(len(d)-i)/16+16) // with space for some escapes
 		}
 		w := binary.LittleEndian.Uint64(d[i:])
 		binary.LittleEndian.PutUint64(dst[n:n+8], w)
@@ -351,15 +352,15 @@ func AppendUTF8(dst, d []byte) []byte {
 	return dst
 }
 
-// Marshal returns the JSON encoding of v by the JSON library, which rejects text that is not UTF-8. In Marshal
-// each byte that is not UTF-8 becomes U+FFFD, as in AppendString, wherever v has it: programs return the text of
-// files and of other programs. Names of an object that are equal then are numbered.
+// Marshal returns the JSON encoding of v. The JSON library rejects text that is not UTF-8; Marshal replaces each
+// such byte with U+FFFD, as AppendString does, because programs return the text of files and of other programs.
+// If that makes keys of an object equal, they are numbered.
 func Marshal(v any, options ...json.Options) ([]byte, error) {
 	raw, err := json.Marshal(v, options...)
 	if err == nil {
 		return raw, nil
 	}
-	// Raw strings are not preserved, because raw JSON in v may be what is not UTF-8.
+	// Raw strings are not preserved, because the invalid UTF-8 may be in raw JSON in v.
 	replacing := append(slices.Clone(options), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false))
 	if replaced, failed := json.Marshal(v, replacing...); failed == nil {
 		return replaced, nil
@@ -368,18 +369,18 @@ func Marshal(v any, options ...json.Options) ([]byte, error) {
 	if failed == nil && bytes.Contains(replaced, []byte("\uFFFD")) {
 		replaced, failed = numberNames(replaced)
 	}
-	if failed != nil || json.Unmarshal(replaced, new(any)) != nil { // duplicates of other names stay an error
+	if failed != nil || json.Unmarshal(replaced, new(any)) != nil { // duplicates of other keys remain an error
 		return nil, err
 	}
 	return replaced, nil
 }
 
-// numberNames adds a number to each name with U+FFFD that its object had before.
+// numberNames adds a number to each key with U+FFFD that already occurred in its object.
 func numberNames(raw []byte) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := jsontext.NewEncoder(&out, jsontext.AllowDuplicateNames(true))
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true))
-	var seen []map[string]bool // the names of each object around the token
+	var seen []map[string]bool // keys of each object around the token
 	for {
 		token, err := decoder.ReadToken()
 		if err == io.EOF {
@@ -393,7 +394,7 @@ func numberNames(raw []byte) ([]byte, error) {
 			seen = append(seen, make(map[string]bool))
 		case token.Kind() == '}':
 			seen = seen[:len(seen)-1]
-		case kind == '{' && read%2 == 1: // a name
+		case kind == '{' && read%2 == 1: // a key
 			name, names := token.String(), seen[len(seen)-1]
 			for n := 2; names[name] && strings.Contains(name, "\uFFFD"); n++ {
 				name = token.String() + " (" + strconv.Itoa(n) + ")"

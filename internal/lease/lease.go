@@ -14,20 +14,20 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// A lease lives for TTL after each renewal. A replica renews its lease every Renew.
+// A lease is valid for TTL after each renewal. A replica renews its lease every Renew.
 const (
 	TTL   = 15 * time.Second
 	Renew = TTL / 5
 )
 
-// After an outage of the store, leases of replicas that live may have expired. A renewal that the store does not answer
-// fails after renewTimeout and is repeated after retry, so a replica has its lease again within renewTimeout+retry.
+// After an outage of the store, leases of live replicas may have expired. A renewal that the store does not answer
+// fails after renewTimeout and is repeated after retry, so a replica gets its lease back within renewTimeout+retry.
 // Only an outage longer than maxPause can outlast a lease: its last renewal was up to Renew before the outage.
 //
 // So the store itself remembers whether it was within reach. Each renewal of any replica renews the entry reachedKey,
-// which lives for maxPause. A replica that finds it expired first writes the entry outageKey: until that expires, after
-// settle, the replicas that live have renewed their leases, and none is judged. The rule depends on no replica and no
-// clock: while replicas fail one after another, a new one can judge the others at once.
+// which lives for maxPause. A replica that finds it expired first writes the entry outageKey. That entry expires after
+// settle; until then, no replica is judged, and live replicas renew their leases. The rule depends on no single replica
+// and no clock: while replicas fail one after another, a new replica can judge the others at once.
 const (
 	renewTimeout = 3 * time.Second
 	retry        = time.Second
@@ -38,9 +38,9 @@ const (
 	outageKey  = "replicas/outage"
 )
 
-// Lease is the lease of this replica: an entry of a KV that it renews. When the entry has expired, other
-// replicas may end or take over the work of this one; see Ended. Set the fields before the first use. A Lease is
-// safe for concurrent use.
+// Lease is the lease of this replica: an entry in a KV that the replica renews. When the entry has expired,
+// other replicas may end or take over the work of this one; see Ended. Set the fields before the first use. A
+// Lease is safe for concurrent use.
 type Lease struct {
 	KV     store.KV
 	Shared bool // other replicas use KV; otherwise the lease is never needed
@@ -55,7 +55,7 @@ type Lease struct {
 	stop context.CancelFunc
 
 	mu       sync.Mutex
-	taking   chan struct{} // closed when the Take that runs has ended; nil if none runs
+	taking   chan struct{} // closed when the running Take has returned; nil if none runs
 	taken    bool
 	draining bool // see Drain
 	users    int  // calls of Take without Release
@@ -84,8 +84,8 @@ func Key(replica string) string { return "replica/" + replica }
 // errClosed is the error of Take after Close.
 var errClosed = errors.New("the server is stopping")
 
-// Take takes the lease, which is renewed until Release is called as often as Take, or until Close. It needs
-// a few store operations if the lease is not taken.
+// Take takes the lease, which is renewed until Release has been called as often as Take, or until Close. If
+// the lease is not held yet, Take needs a few store operations.
 func (l *Lease) Take(ctx context.Context) error {
 	l.ready()
 	if !l.Shared {
@@ -138,7 +138,7 @@ func (l *Lease) take(ctx context.Context) error {
 func (l *Lease) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.users > 0 { // 0: not shared
+	if l.users > 0 { // users is 0 if the lease is not shared
 		l.users--
 	}
 }
@@ -160,7 +160,7 @@ const (
 	ended    = 3 // see Close
 )
 
-// renew writes the entry of the lease. If Drain is called meanwhile, it writes the entry again.
+// renew writes the entry of the lease. If Drain is called in the meantime, it writes the entry again.
 func (l *Lease) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
@@ -181,7 +181,7 @@ func (l *Lease) reach(ctx context.Context) error {
 	if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	// In this order, so that those who find the second entry find the first.
+	// In this order, so that whoever finds the second entry also finds the first.
 	if _, err := l.KV.Put(ctx, outageKey, []byte{1}, store.PutOptions{TTL: settle}); err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (l *Lease) state() byte {
 	return serving
 }
 
-// Drain records that this replica is shutting down, if it has its lease. The lease remains.
+// Drain records that this replica is shutting down, if it holds its lease. It keeps the lease.
 func (l *Lease) Drain(ctx context.Context) error {
 	l.mu.Lock()
 	l.draining = true
@@ -253,7 +253,7 @@ func (l *Lease) get(ctx context.Context, replica string) (value byte, err error)
 	case err != nil:
 		return 0, err
 	case len(item.Value) != 1:
-		return draining, nil // another version has written it
+		return draining, nil // written by another version
 	}
 	return item.Value[0], nil
 }
@@ -272,10 +272,10 @@ func (l *Lease) Ended(ctx context.Context, replica string) (bool, error) {
 		return value == ended, err
 	}
 	steady, err := l.isSteady(ctx)
-	return steady && time.Since(begun) < renewTimeout, err // a process that was stopped meanwhile compares old with new
+	return steady && time.Since(begun) < renewTimeout, err // a paused process would mix old and new
 }
 
-// isSteady reports whether the store was within reach of replicas for so long that those that live have their leases.
+// isSteady reports whether replicas have reached the store for so long that live ones hold their leases.
 func (l *Lease) isSteady(ctx context.Context) (bool, error) {
 	if reached, err := l.has(ctx, reachedKey); err != nil || !reached {
 		return false, err
@@ -292,14 +292,14 @@ func (l *Lease) has(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// Serves reports whether a replica has its lease and is not shutting down.
+// Serves reports whether a replica holds its lease and is not shutting down.
 func (l *Lease) Serves(ctx context.Context, replica string) (bool, error) {
 	value, err := l.get(ctx, replica)
 	return err == nil && value == serving, err
 }
 
-// Abandon stops renewing the lease, and keeps it until it expires. Call it if work of this replica may still
-// run.
+// Abandon stops renewing the lease, but lets it expire instead of giving it up. Call it if work of this
+// replica may still run.
 func (l *Lease) Abandon() {
 	l.ready()
 	l.mu.Lock()

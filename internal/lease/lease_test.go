@@ -63,7 +63,7 @@ func TestALeaseIsRenewedUntilItIsClosed(t *testing.T) {
 			taking.Go(func() { must.Check(t, a.Take(t.Context())) })
 		}
 		taking.Wait()
-		must.CheckEqual(t, kv.puts.Load(), 3) // once, and that the store is within reach again
+		must.CheckEqual(t, kv.puts.Load(), 3) // the lease once, and that the store is within reach again
 		time.Sleep(10 * TTL)
 		wantAlive(t, b, a.ID(), true)
 		for range 2 {
@@ -95,7 +95,7 @@ func TestALeaseThatCannotBeWrittenIsNotTaken(t *testing.T) {
 		kv.down.Store(false)
 		must.Check(t, a.Take(t.Context()))
 		wantAlive(t, b, a.ID(), true)
-		kv.down.Store(true) // for less than the life of the lease
+		kv.down.Store(true) // for less than the lease lasts
 		time.Sleep(TTL / 2)
 		kv.down.Store(false)
 		time.Sleep(TTL)
@@ -120,7 +120,7 @@ func TestALeaseWithoutUsesExpires(t *testing.T) {
 		wantAlive(t, b, a.ID(), true)
 		a.Release()
 		time.Sleep(Renew)
-	}) // fails if a goroutine is left
+	}) // the bubble fails if a goroutine is left
 }
 
 // The replica begins to shut down while its lease is written.
@@ -154,7 +154,7 @@ func TestALeaseThatIsNotSharedNeedsNoStore(t *testing.T) {
 	must.Check(t, l.Close(t.Context()))
 }
 
-// The leases of all replicas expire while the store is away. When it is back, none ends another.
+// The leases of all replicas expire while the store is away. When it is back, no replica ends another.
 func TestAnOutageOfTheStoreEndsNoReplica(t *testing.T) {
 	for phase := time.Duration(0); phase <= Renew; phase += 500 * time.Millisecond {
 		for outage := time.Second; outage < 3*TTL; outage += 1300 * time.Millisecond {
@@ -187,8 +187,8 @@ func TestAnOutageOfTheStoreEndsNoReplica(t *testing.T) {
 	}
 }
 
-// Replicas die one after another, so that none has its lease for long. Each death is noticed as soon as the lease has
-// expired, even by a replica that has just started.
+// Replicas die one after another, so that none holds its lease for long. Each death is noticed as soon as the lease
+// has expired, even by a replica that has just started.
 func TestAReplicaThatHasJustStartedLearnsOfTheEndOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv, first, second := newReplicas()

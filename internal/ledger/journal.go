@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Journal is a file in which processes record the starts of handlers. Several processes may append to one file. What a
-// process has recorded is there after its death. It is safe for concurrent use.
+// Journal is a file in which processes record the starts of handlers. Several processes may append to one file.
+// Records outlive the process that wrote them. It is safe for concurrent use.
 type Journal struct{ file *os.File }
 
-// OpenJournal opens a journal, and creates its file if there is none. The caller must close it.
+// OpenJournal opens a journal, and creates the file if necessary. The caller must close it.
 func OpenJournal(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *Ledger) ReadJournal(path string) error {
 	}
 }
 
-// taskState is what is known of a task.
+// taskState is what is known about a task.
 type taskState struct {
 	owner  string
 	status string
@@ -74,7 +74,7 @@ type taskState struct {
 	result [sha256.Size]byte
 }
 
-// CreatedTask records that a task of an owner was created: its id must resolve on every replica from now on.
+// CreatedTask records that a task of an owner was created: from now on, every replica must know its ID.
 func (l *Ledger) CreatedTask(owner, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,8 @@ func (l *Ledger) CreatedTask(owner, id string) {
 }
 
 // ObservedTask records that an observer, such as a client of one replica, sees a task of an owner in a state. ended
-// reports whether the state is terminal; result is then the task's result or error. The Ledger does not keep result.
+// reports whether the state is terminal; result is then the task's result or error. The Ledger does not retain
+// result.
 func (l *Ledger) ObservedTask(owner, observer, id, status string, ended bool, result []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package ledger checks that nothing is lost, duplicated or crossed while parts of a system fail. A test records the
-// calls that it issues, their outcomes and what else it observes. The processes under test record the starts of
-// handlers in a [Journal]. At the end, [Ledger.Check] returns what must not have happened. Only tests import this
-// package.
+// Package ledger checks that nothing is lost, duplicated or delivered to the wrong client while parts of a system
+// fail. A test records the calls that it issues, their outcomes and what else it observes. The processes under test
+// record the starts of handlers in a [Journal]. At the end, [Ledger.Check] returns what must not have happened. Only
+// tests import this package.
 package ledger
 
 import (
@@ -20,13 +20,16 @@ import (
 type Kind string
 
 const (
-	// Lost: a call has no outcome in time, an event or a task is missing, or a result has no start of its handler.
+	// Lost: a call gets no outcome in time, an event or a task is missing, or there is a result although no
+	// handler has started.
 	Lost Kind = "lost"
-	// Duplicated: a call has two outcomes, its handler has started twice, or an event has arrived twice or too late.
+	// Duplicated: a call gets two outcomes, its handler has started twice, or an event has arrived twice or too
+	// late.
 	Duplicated Kind = "duplicated"
-	// Crossed: a client has received what belongs to another one, or a handler has run for the wrong principal.
+	// Crossed: a client has received what belongs to another client, or a handler has run for the wrong
+	// principal.
 	Crossed Kind = "crossed"
-	// Changed: a task that has ended has another state or another result.
+	// Changed: a task that had ended shows another state or result.
 	Changed Kind = "changed"
 	// Exceeded: a measurement is over its bound.
 	Exceeded Kind = "exceeded"
@@ -43,33 +46,34 @@ func (v Violation) String() string { return string(v.Kind) + ": " + v.Text }
 // maxViolations limits the violations that a Ledger keeps. It counts the others.
 const maxViolations = 100
 
-// Ledger records calls and what becomes of them. The zero Ledger is ready for use. It is safe for concurrent use. It
-// needs about 24 bytes for each call, for as long as it lives.
+// Ledger records calls and their outcomes. The zero Ledger is ready for use. It is safe for concurrent use. It needs
+// about 24 bytes for each call, for as long as it lives.
 type Ledger struct {
-	// Typed reports whether a caller can act upon an error. Other errors are violations. Nil accepts every error.
+	// Typed reports whether a caller can act on an error. Other errors are violations. If Typed is nil, every
+	// error is accepted.
 	Typed func(error) bool
-	// Patience is how long after its deadline a call may have its outcome. 0 means one second.
+	// Patience is how long after its deadline the outcome of a call may arrive. 0 means one second.
 	Patience time.Duration
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 
 	mu         sync.Mutex
-	prefix     string // of nonces, so that those of other ledgers are unknown
+	prefix     string // prefix of nonces, so that nonces of other ledgers are unknown
 	calls      []record
 	owners     []string
-	numbers    map[string]uint32 // of the owners
+	numbers    map[string]uint32 // numbers of the owners
 	totals     Totals
 	violations []Violation
 	tasks      map[string]*taskState
 }
 
-// record is what is known of one call.
+// record is what is known about one call.
 type record struct {
 	deadline int64 // in Unix milliseconds
 	owner    uint32
 	outcomes uint8
 	starts   uint8
-	result   bool // an outcome is a result
+	result   bool // the outcome is a result
 	repeats  bool // see Call.MayRepeat
 }
 
@@ -79,7 +83,7 @@ type Call struct {
 	number int
 }
 
-// Issue records that an owner, such as a user or a session, issues a call that must have its outcome until deadline.
+// Issue records that an owner, such as a user or a session, issues a call whose outcome must arrive by deadline.
 func (l *Ledger) Issue(owner string, deadline time.Time) Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,14 +105,15 @@ func (l *Ledger) Issue(owner string, deadline time.Time) Call {
 // Nonce identifies the call. The test sends it in the arguments, and the handler returns it.
 func (c Call) Nonce() string { return c.ledger.prefix + strconv.Itoa(c.number) }
 
-// MayRepeat permits that the handler of the call starts more than once, as that of a task which a replica takes over.
+// MayRepeat allows the handler of the call to start more than once, like the handler of a task that another replica
+// takes over.
 func (c Call) MayRepeat() {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	c.ledger.calls[c.number].repeats = true
 }
 
-// Returned records that the call has a result with a nonce.
+// Returned records that the call has returned a result with a nonce.
 func (c Call) Returned(nonce string) {
 	l := c.ledger
 	l.mu.Lock()
@@ -241,13 +246,13 @@ func (l *Ledger) Check() (Totals, []Violation) {
 	return l.totals, l.violations
 }
 
-// Totals are the sums of a ledger. A run has passed if all violations are 0.
+// Totals contains the sums of a ledger. A run has passed if all violations are 0.
 type Totals struct {
 	Calls   int `json:"calls"`
 	Results int `json:"results"`
 	Errors  int `json:"errors"`
-	Starts  int `json:"starts"` // of handlers
-	Events  int `json:"events"` // of streams
+	Starts  int `json:"starts"` // starts of handlers
+	Events  int `json:"events"` // events of streams
 	Tasks   int `json:"tasks"`
 	Faults  int `json:"faults"`
 
@@ -327,7 +332,7 @@ func (s *Stream) Received(number int) {
 	s.last = number
 }
 
-// Purged records that the server has reported that it no longer has all events. The next event may have any greater
+// Purged records that the server has reported that it has dropped events. The next event may have any greater
 // number.
 func (s *Stream) Purged(next int) { s.last = max(s.last, next-1) }
 

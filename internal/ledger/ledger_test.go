@@ -48,7 +48,7 @@ func TestCallsWithOneOutcomeViolateNothing(t *testing.T) {
 		ok.Returned(ok.Nonce())
 		failed := l.Issue(owner, start.Add(time.Minute))
 		*now = start.Add(time.Minute + time.Second)
-		failed.Failed(errTyped) // with or without a start
+		failed.Failed(errTyped) // whether or not its handler has started
 		again := l.Issue(owner, start.Add(2*time.Minute))
 		again.MayRepeat()
 		l.Started(owner, again.Nonce())
@@ -61,7 +61,7 @@ func TestCallsWithOneOutcomeViolateNothing(t *testing.T) {
 	must.CheckEqual(t, want(t, l), (Totals{Calls: 6, Results: 4, Errors: 2, Starts: 6, Faults: 2}))
 }
 
-// Each case is one violation.
+// Each case causes one violation.
 func TestViolationsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(l *Ledger, now *time.Time)

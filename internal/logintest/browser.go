@@ -20,7 +20,7 @@ import (
 // maxPages limits the pages of a login.
 const maxPages = 10
 
-// Interaction is an oauth.Interaction without a listener: Open does what the user and the browser do.
+// Interaction is an oauth.Interaction without a listener: Open plays the user and the browser.
 type Interaction struct {
 	RedirectURI string
 	// Open opens the page of an authorization server, and returns the URL that the browser is redirected to.
@@ -41,9 +41,9 @@ func (f flow) Close() error { return nil }
 // Browser is the browser of a user who logs in at development issuers. It keeps cookies. The zero value is a user who
 // allows everything. A Browser is not safe for concurrent use.
 type Browser struct {
-	// User is the user to log in as; empty: the one whom the page proposes.
+	// User is the user to log in as; empty: the user whom the page proposes.
 	User string
-	// Accounts are other names of the user, by the URL of the issuer.
+	// Accounts contains other names of the user, by the URL of the issuer.
 	Accounts map[string]string
 	// Deny denies access.
 	Deny bool
@@ -55,7 +55,7 @@ type Browser struct {
 
 var (
 	proposed = regexp.MustCompile(`<option>([^<]*)</option>|name="user" value="([^"]*)"`)
-	// button is a form that has only a button. Its action is a URL.
+	// button matches a form that consists of a button only. Its action is a URL.
 	button = regexp.MustCompile(`<form method="post" action="(https?://[^"]+)">\s*<button>`)
 	anyTag = regexp.MustCompile(`(?s)<style>.*?</style>|<[^>]*>`)
 )
@@ -91,9 +91,9 @@ func (b *Browser) decide(ctx context.Context, page, text string) (redirect strin
 	return redirect, err
 }
 
-// LogIn opens the page that a program shows its user, and does what the user does: it follows redirects, allows
-// or denies the request at the issuer, and presses the button of a page that has only one. It returns the text of the
-// last page.
+// LogIn opens the page that a program shows its user, and does what the user does: it follows redirects, allows or
+// denies the request at the issuer, and presses the button of a page that offers nothing else. It returns the text of
+// the last page.
 func (b *Browser) LogIn(ctx context.Context, page string) (text string, err error) {
 	body, err := b.Open(ctx, http.MethodGet, page)
 	if found := button.FindStringSubmatch(body); found != nil && err == nil {
@@ -102,8 +102,8 @@ func (b *Browser) LogIn(ctx context.Context, page string) (text string, err erro
 	return textOf(body), err
 }
 
-// Open opens a page with a method, and follows redirects. At an issuer the user decides. Open returns the last page,
-// and an error if its status is not 200.
+// Open opens a page with a method, and follows redirects. At an issuer, the user decides. Open returns the last
+// page, and an error if its status is not 200.
 func (b *Browser) Open(ctx context.Context, method, page string) (body string, err error) {
 	for range maxPages {
 		body, location, err := b.do(ctx, method, page, nil)
@@ -148,7 +148,7 @@ func (b *Browser) do(ctx context.Context, method, page string, form url.Values) 
 	resp, err := client.Do(r)
 	if err != nil {
 		if failed := new(url.Error); errors.As(err, &failed) {
-			err = failed.Err // without the URL, which has the state and the code
+			err = failed.Err // without the URL, which contains the state and the code
 		}
 		return "", "", fmt.Errorf("cannot open a page of %s: %w", r.URL.Host, err)
 	}

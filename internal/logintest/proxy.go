@@ -20,9 +20,9 @@ import (
 	"github.com/parley-mcp/parley/auth"
 )
 
-// Proxy is an HTTP proxy between clients and a development issuer, which lets the issuer behave as others do: it binds
-// the tokens of clients that send proofs to their keys (DPoP), and can refuse refresh tokens. It is safe for concurrent
-// use.
+// Proxy is an HTTP proxy between clients and a development issuer, which makes the issuer behave like other issuers: it
+// binds the tokens of clients that send proofs to their keys (DPoP), and can refuse refresh tokens. It is safe for
+// concurrent use.
 type Proxy struct {
 	server *httptest.Server
 
@@ -63,10 +63,10 @@ func (p *Proxy) Close() {
 	p.server.Close()
 }
 
-// Of is for http.Transport.Proxy and oauth.Client.Proxy.
+// Of returns the URL of the proxy, for http.Transport.Proxy and oauth.Client.Proxy.
 func (p *Proxy) Of(*http.Request) (*url.URL, error) { return url.Parse(p.server.URL) }
 
-// RevokeGrants refuses all refresh tokens from now on.
+// RevokeGrants makes the proxy refuse all refresh tokens from now on.
 func (p *Proxy) RevokeGrants() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *Proxy) bind(r *http.Response) error {
 	return err
 }
 
-// Verifier returns a verifier of the tokens of the issuer that knows to which keys they are bound.
+// Verifier returns a verifier of the issuer's tokens that knows which keys they are bound to.
 func (p *Proxy) Verifier(next auth.Verifier) auth.Verifier {
 	return auth.VerifierFunc(func(ctx context.Context, token string) (*auth.Info, error) {
 		info, err := next.Verify(ctx, token)

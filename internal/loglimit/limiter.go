@@ -21,11 +21,11 @@ type Limiter struct {
 	mu      sync.Mutex
 	began   time.Time // start of the period
 	lines   int       // lines in the period
-	omitted int       // lines since the last one that were not written
+	omitted int       // lines omitted since the last one that was written
 }
 
-// Log writes a line unless the period has Lines lines. The line has the number of lines that
-// were omitted before it as not_logged.
+// Log writes a line unless Lines lines were written in this period. The attribute not_logged
+// is the number of lines omitted before it.
 func (l *Limiter) Log(ctx context.Context, logger *slog.Logger, level slog.Level, message string, attrs ...slog.Attr) {
 	if !logger.Enabled(ctx, level) {
 		return

@@ -1,6 +1,6 @@
 // Package must checks the errors of what a test takes for granted, and compares what a test gets with what it wants.
-// The functions whose names begin with Check fail the test and let it go on; the others end it, and must be called in
-// the goroutine of the test. Only tests import the package.
+// The functions whose names begin with Check fail the test and let it continue; the others end it, and must be called
+// in the goroutine of the test. Only tests import the package.
 package must
 
 import (
@@ -29,7 +29,7 @@ func Get[V any](v V, err error) func(t T) V {
 	}
 }
 
-// Err returns the error of a function that returns a value, too.
+// Err returns the error of a function that also returns a value.
 func Err[V any](_ V, err error) error { return err }
 
 // Do ends the test if err is not nil. The message begins with the values of about.
@@ -65,7 +65,8 @@ func CheckFails(t T, err error, part string, about ...any) {
 	}
 }
 
-// Receive returns the next value of c. What is the name of its sender, which has 20 seconds.
+// Receive returns the next value from c. It ends the test if none arrives within 20 seconds; what names the
+// sender.
 func Receive[V any](t T, c <-chan V, what string) (v V) {
 	t.Helper()
 	select {

@@ -62,7 +62,8 @@ func TestFailuresAreReported(t *testing.T) {
 	}
 }
 
-// A value that does not come ends the test, and one that comes in time does not.
+// A value that does not arrive ends the test; a value that arrives in time does
+// not.
 func TestReceiveWaitsForAValueUpToItsBound(t *testing.T) {
 	for after, want := range map[time.Duration]string{
 		19 * time.Second: "", 21 * time.Second: "fatal: the answer is not done after 20 seconds",

@@ -21,7 +21,7 @@ type Chain struct {
 	handle call.Handler
 }
 
-// NewChain returns a chain of this middleware, the first outermost; nil for none.
+// NewChain returns a chain of this middleware, the first one outermost, or nil if there is none.
 func NewChain(middleware ...call.Middleware) *Chain {
 	if len(middleware) == 0 {
 		return nil
@@ -36,13 +36,13 @@ func NewChain(middleware ...call.Middleware) *Chain {
 // outgoing is a request inside the middleware. The context carries it to the innermost handler.
 type outgoing struct {
 	call    call.Call
-	added   mcp.Meta // by the middleware
+	added   mcp.Meta // _meta that the middleware added
 	chain   *Chain
 	request *Request
 	send    func(context.Context, *Request) (json.RawMessage, error)
 
 	received json.RawMessage // the last result
-	handed   *rpc.Handed     // the same, if it has a type
+	handed   *rpc.Handed     // the same, decoded, if it has a type
 }
 
 type outgoingKey struct{}
@@ -107,9 +107,9 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 	if added := o.added; len(added) > 0 {
 		extended := *req
 		extended.Meta = maps.Clone(added)
-		maps.Copy(extended.Meta, req.Meta) // the caller's members win
-		// Except for the trace context, which names the last span of the request: a gateway forwards the one that it
-		// has received, and its middleware has started a span since.
+		maps.Copy(extended.Meta, req.Meta) // the caller's entries win
+		// The trace context is an exception, because it names the last span of the request: a gateway forwards the
+		// context that it received, but its middleware has started a span since then.
 		for _, key := range []string{mcp.MetaTraceParent, mcp.MetaTraceState} {
 			if value := added[key]; value != nil {
 				extended.Meta[key] = value

@@ -4,9 +4,9 @@
 //
 // # The path of a client's request
 //
-// Dialing, in package client: Dialer.Dial; which era the server has (client/fallback.go over HTTP, client/probe.go on
-// a byte stream); what is remembered of it (client/discovery.go); the process of a command, whose environment is
-// internal/childenv's.
+// Dialing, in package client: Dialer.Dial; which era the server has (client/fallback.go over HTTP, client/probe.go on a
+// byte stream); what is remembered about it (client/discovery.go); the process of a command, whose environment
+// internal/childenv decides.
 //
 // A request, in this order:
 //
@@ -20,8 +20,8 @@
 //     (internal/dial/httpclient/client.go), with credentials (internal/dial/httpclient/authorize.go), and reads a body
 //     or an event stream, which it resumes if it breaks off (internal/dial/httpclient/stream.go).
 //  5. A response above Dialer.MaxMessage is skipped where it is read: a body in httpcodec.AppendBody, an event in
-//     httpcodec.EventReader, a line in package transport. The request fails with a [TooLargeError], or over HTTP with
-//     what responseError (internal/dial/httpclient/failure.go) makes of it.
+//     httpcodec.EventReader, a line in package transport. The request fails with a [TooLargeError] or, over HTTP, with
+//     the error that responseError (internal/dial/httpclient/failure.go) returns.
 //  6. client/decode.go and client/output.go: whether the result is what its revision and the output schema promise.
 //
 // A message of the peer that belongs to a request is found by [Requests.OriginOf]; handlers of questions and log

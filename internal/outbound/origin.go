@@ -12,8 +12,8 @@ import (
 )
 
 // A peer sends input requests and log messages while it handles requests of this side. The handlers of these messages
-// need the contexts of the requests: on a connection that several people share, a message must reach only the one whose
-// request it belongs to.
+// need the contexts of the requests: on a connection that several people share, a message must reach only the person
+// whose request it belongs to.
 
 // CallReceiver is a Receiver that distinguishes the messages on the stream of a request.
 type CallReceiver interface {
@@ -22,12 +22,13 @@ type CallReceiver interface {
 	ReceiveFor(id jsonrpc.ID, m *jsonrpc.Message)
 }
 
-// Origin is the requests of this side that a message of the peer may belong to, the likeliest first. It is empty if
-// there are none in flight, and if the connection is shared and the protocol does not say to which one it belongs.
+// Origin lists the requests of this side that a message of the peer may belong to, the likeliest first. It is empty
+// if none are in flight, or if the connection is shared and the protocol does not say which request the message
+// belongs to.
 type Origin []*pending
 
-// OriginOf returns the origin of a message. Stream is the id of the request on whose stream the message has arrived, or
-// zero. Then the message may belong to each request for which may returns true, unless the connection is Shared.
+// OriginOf returns the origin of a message. stream is the ID of the request on whose stream the message has arrived. If
+// it is zero, the message may belong to any request for which may returns true, unless the connection is Shared.
 func (o *Requests) OriginOf(stream jsonrpc.ID, may func(*Request) bool) Origin {
 	o.mu.Lock()
 	p := o.pending[stream]
@@ -41,8 +42,8 @@ func (o *Requests) OriginOf(stream jsonrpc.ID, may func(*Request) bool) Origin {
 	return o.OriginWhere(may)
 }
 
-// OriginWhere returns the requests in flight for which is returns true and whose context has not ended. Those whose
-// client is connected come first, and the newest of them.
+// OriginWhere returns the requests in flight for which is returns true and whose context has not ended. Requests
+// whose client is connected come first, the newest ones before older ones.
 func (o *Requests) OriginWhere(is func(*Request) bool) (all Origin) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,24 +64,25 @@ func (o *Requests) OriginWhere(is func(*Request) bool) (all Origin) {
 	return all
 }
 
-// isConnected reports whether the client that has caused the request can be asked now. The program itself can.
+// isConnected reports whether the client that caused the request can be asked now. The program itself always
+// can.
 func (p *pending) isConnected() bool {
 	c := rpc.From(p.ctx)
 	return c == nil || c.Connected()
 }
 
-// isAbandoned reports whether the client that has caused the request has left without an answer.
+// isAbandoned reports whether the client that caused the request has left without an answer.
 func (p *pending) isAbandoned() bool {
 	c := rpc.From(p.ctx)
 	return c != nil && c.IsAbandoned()
 }
 
-// IsAbandoned reports whether all clients that may be meant have left without an answer.
+// IsAbandoned reports whether every client that the message may concern has left without an answer.
 func (o Origin) IsAbandoned() bool {
 	return len(o) > 0 && !slices.ContainsFunc(o, func(p *pending) bool { return !p.isAbandoned() })
 }
 
-// Displace ends the call that has caused the likeliest request. IsAbandoned must be true.
+// Displace ends the call that caused the likeliest request. IsAbandoned must be true.
 func (o Origin) Displace() { rpc.From(o[0].ctx).Cancel(rpc.ErrDisplaced) }
 
 // Context returns a context that has the values of the likeliest request. It ends with ctx.
@@ -119,7 +121,7 @@ func (o Origin) WhileInFlight(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// withValues is a context with the values of another one.
+// withValues is a context that also looks for values in another context.
 type withValues struct {
 	context.Context
 	values context.Context

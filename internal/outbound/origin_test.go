@@ -53,8 +53,8 @@ type clientStream struct {
 
 func (s clientStream) Connected() bool { return s.connected }
 
-// A message that names no request belongs to the newest one whose client is connected, and to none on a connection that
-// several people share.
+// A message that names no request belongs to the newest request whose client is connected and, on a connection that
+// several people share, to no request.
 func TestAMessageWithoutARequestBelongsToTheNewestOfOnePerson(t *testing.T) {
 	for shared, want := range map[bool]string{false: "[new old left]", true: "[]"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestMetaOfTheCallerWinsOverMetaOfMiddleware(t *testing.T) {
 				b != `"middleware's"` {
 				t.Errorf("sent a: %s, b: %s", a, b)
 			}
-			if parent := string(sent.Meta["traceparent"]); parent != `"middleware's"` { // of the last span
+			if parent := string(sent.Meta["traceparent"]); parent != `"middleware's"` { // names the last span
 				t.Errorf("sent trace context: %s", parent)
 			}
 			return json.RawMessage(`{"content":[]}`), nil
@@ -183,7 +183,8 @@ func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
 	must.CheckEqual(t, string(raw), added, raw)
 }
 
-// Every field of a result that middleware changes is in the encoding; without a change the bytes of the peer are used.
+// If middleware changes any field of a result, the encoding shows it; without a change, the bytes of the peer are
+// used.
 func TestChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 	const raw = `{"tools":[], "nextCursor":"x", "unknown":1, "ttlMs":5, "_meta":{"a/b":1}}`
 	next := "y"
@@ -206,8 +207,8 @@ func TestChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 	}
 }
 
-// A change of what the fields of a result refer to is a change, too: a server's result is never
-// shared between requests.
+// A change in a value that a field of a result refers to is a change, too: a server's result is
+// never shared between requests.
 func TestDeepChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 	const raw = `{"content":[{"type":"text","text":"secret","annotations":{"audience":["user"]}}, {"type":"image",` +
 		`"data":"AAAA","mimeType":"image/png"}],` +
@@ -235,7 +236,7 @@ func TestDeepChangesOfOutgoingMiddlewareAreFound(t *testing.T) {
 	}
 }
 
-// Middleware cannot return JSON that the server could not send.
+// Middleware cannot return JSON that would be invalid in a message.
 func TestInvalidJSONOfOutgoingMiddlewareIsAnError(t *testing.T) {
 	for _, invalid := range []string{``, `{`, `{"content":[],"content":[]}`, "{\"a\":\"\xff\"}", `{} {}`} {
 		sending := outbound.NewChain(after(func(any) any { return json.RawMessage(invalid) }))

@@ -14,7 +14,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// maxQueuedProgress limits the reports that wait for a slow OnProgress. Above it, a new report replaces the last one.
+// maxQueuedProgress limits the reports that wait for a slow OnProgress. Above it, a new report replaces the newest
+// queued one.
 const maxQueuedProgress = 256
 
 // maxPause is the time-out of a paused request without a maximum time-out.
@@ -24,7 +25,7 @@ const maxPause = 24 * time.Hour
 type pending struct {
 	id     jsonrpc.ID
 	req    *Request
-	ctx    context.Context // of the caller; see OriginOf
+	ctx    context.Context // context of the caller; see OriginOf
 	cancel context.CancelCauseFunc
 
 	// Guarded by Requests.mu.
@@ -32,14 +33,14 @@ type pending struct {
 
 	mu       sync.Mutex
 	queue    []Progress
-	wake     chan struct{} // capacity 1: receives when queue has reports or the request is answered
+	wake     chan struct{} // capacity 1: signals that reports are queued or the request is answered
 	resp     Response
 	err      error
 	answered bool
 
-	deadline time.Time     // see deadlineTimer; zero without a time-out, and after it
+	deadline time.Time     // see deadlineTimer; zero without a time-out and after it has passed
 	allowed  time.Duration // the time until deadline, for the error
-	last     time.Time     // the deadline from MaxTimeout; zero for none
+	last     time.Time     // the deadline from MaxTimeout; zero: none
 	pauses   int           // see TimeoutPause
 }
 
@@ -60,7 +61,7 @@ func (p *pending) startTimeouts(o *Requests) (started <-chan struct{}) {
 	return started
 }
 
-// setTimeouts starts the time-outs, longer by an allowance.
+// setTimeouts starts the time-outs, extended by an allowance.
 func (p *pending) setTimeouts(allowance time.Duration) {
 	timeout, maximum := p.req.Timeout, p.req.MaxTimeout
 	if timeout <= 0 && maximum <= 0 {
@@ -82,7 +83,7 @@ func (p *pending) setTimeouts(allowance time.Duration) {
 	p.deadline, p.allowed = now.Add(allowance+timeout), allowance+timeout
 }
 
-// extend restarts the time-out, within the maximum time-out. It is called with mu held.
+// extend restarts the time-out, within the maximum time-out. mu must be held.
 func (p *pending) extend() {
 	if p.deadline.IsZero() || p.pauses > 0 {
 		return
@@ -107,7 +108,7 @@ func (p *pending) pause() {
 	p.deadline, p.allowed = p.pausedDeadline(), p.req.MaxTimeout
 }
 
-// pausedDeadline returns the deadline of a paused request. It is called with mu held.
+// pausedDeadline returns the deadline of a paused request. mu must be held.
 func (p *pending) pausedDeadline() time.Time {
 	if p.last.IsZero() {
 		return time.Now().Add(maxPause)
@@ -138,7 +139,7 @@ func (p *pending) isAnswered() bool {
 	return p.answered
 }
 
-// report queues progress. It reports false if the request has its response.
+// report queues progress. It reports false if the response has already arrived.
 func (p *pending) report(report Progress) bool {
 	p.mu.Lock()
 	switch {
@@ -209,7 +210,7 @@ func (o *Requests) encode(p *pending) []byte {
 		dst = append(dst, '}')
 	}
 	dst = append(dst, "}}"...)
-	jsonscan.ReplaceLineBreaks(dst) // of raw JSON of the program
+	jsonscan.ReplaceLineBreaks(dst) // raw JSON of the program may contain them
 	return dst
 }
 
@@ -232,7 +233,7 @@ func appendMeta(dst []byte, meta map[string]json.RawMessage) []byte {
 	return dst
 }
 
-// appendComma appends a comma unless the object has no member yet.
+// appendComma appends a comma unless the object is still empty.
 func appendComma(dst []byte) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')

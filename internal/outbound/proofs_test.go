@@ -13,12 +13,12 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// A request may have run unless each exchange proves the contrary. The response to it proves nothing, whatever its code.
+// A request may have run unless each exchange proves the contrary. A response proves nothing, whatever its code.
 func TestOnlyAProofShowsThatARequestHasNotRun(t *testing.T) {
 	status := func(code int) error { return &call.StatusError{Status: code} }
 	for name, test := range map[string]struct {
-		err    error // of the Wire
-		code   int64 // of the response
+		err    error // error of the Wire
+		code   int64 // error code of the response
 		proven bool
 	}{
 		"nothing sent":                 {err: fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrConnectionLost), proven: true},

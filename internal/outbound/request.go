@@ -24,7 +24,7 @@ import (
 // Request is a request to send.
 type Request struct {
 	Method string
-	// Params is the params object without _meta; nil for none.
+	// Params is the params object without _meta, or nil.
 	Params []byte
 	// Name is the tool, prompt or URI that Params names, which a transport may repeat.
 	Name string
@@ -59,13 +59,13 @@ type Request struct {
 	// OnProgress, if set, asks the peer for progress. It runs in the goroutine that waits for
 	// the response, before the response is returned.
 	OnProgress func(Progress)
-	// OnNotification, if set, takes the notifications of the subscription that the request opens (2026-07-28,
+	// OnNotification, if set, receives the notifications of the subscription that the request opens (2026-07-28,
 	// basic/patterns/subscriptions). It runs in the goroutine that receives, must not block, and must not retain m.
 	OnNotification func(m *jsonrpc.Message)
 	// Forwarding, if set, takes the response if nothing but Forwarding.Append uses the result.
 	Forwarding *rpc.Forwarding
 	// MayHaveRun is set to true unless each exchange of the request has proven that the peer has not acted on it; see
-	// provesUnserved. Who sends a request again looks at it, unless a repetition has no effect.
+	// provesUnserved. Check it before sending a request again, unless repeating the request is harmless.
 	MayHaveRun bool
 	// InputRequested, if set, is set to true if the peer asks for input before it sends the result (2026-07-28,
 	// basic/patterns/mrtr). Such a result must not be cached for other requests.
@@ -97,8 +97,8 @@ func ProgressOf(m *jsonrpc.Message) (token jsonrpc.ID, p Progress, ok bool) {
 // Outgoing is one encoded message to send.
 type Outgoing struct {
 	Message []byte
-	ID      jsonrpc.ID // of a request; zero for notifications and responses
-	Method  string     // of a request or notification
+	ID      jsonrpc.ID // ID of a request; zero for notifications and responses
+	Method  string     // method of a request or notification
 	Name    string     // see Request
 	Mirror  []rpc.MirroredParam
 
@@ -108,12 +108,12 @@ type Outgoing struct {
 // Wire carries messages to a peer and passes the messages that arrive to a Receiver.
 type Wire interface {
 	// Send sends one message, which it does not retain. On a byte stream it returns when the message is written; its
-	// error wraps call.ErrNotSent if ctx ends before. Over HTTP it returns when the response is complete and the
+	// error wraps call.ErrNotSent if ctx ends first. Over HTTP it returns when the response is complete and the
 	// Receiver has received all messages of it; the end of ctx closes the response.
 	Send(ctx context.Context, out *Outgoing) error
 	// SetRevision sets the revision that the peers have agreed on.
 	SetRevision(r mcp.Revision)
-	// Close closes the connection, and waits until the Receiver is not called any more.
+	// Close closes the connection, and waits until the Receiver is no longer called.
 	Close() error
 }
 
@@ -121,7 +121,7 @@ type Wire interface {
 // messages. Its methods must not wait for the peer.
 type Receiver interface {
 	Receive(m *jsonrpc.Message)
-	// ReceiveInvalid receives a message that is not valid; m has what could be read of it.
+	// ReceiveInvalid receives a message that is not valid; m contains what could be read of it.
 	ReceiveInvalid(m *jsonrpc.Message, err error)
 	// Lost is called when no more messages will arrive.
 	Lost(err error)
@@ -136,9 +136,10 @@ type StreamObserver interface {
 	StreamClosed()
 }
 
-// ReceiveInvalid passes an invalid message to r. m has the part of data that could be read. If data is an invalid
-// batch, or a batch in a revision without batches, the requests that wait for the responses in it end with the error.
-// The error of data that is no message of a known kind has its beginning: it is often a line of a log.
+// ReceiveInvalid passes an invalid message to r. m contains the part of data that could be read. If data is an
+// invalid batch, or a batch in a revision without batches, the requests that wait for the responses in it end with
+// the error. If data is not a message of a known kind, the error quotes its beginning, because it is often a line of
+// a log.
 func ReceiveInvalid(r Receiver, m *jsonrpc.Message, data []byte, err error) {
 	for id := range Responses(data) {
 		r.ReceiveInvalid(&jsonrpc.Message{Kind: jsonrpc.Response, ID: id}, err)
@@ -159,7 +160,7 @@ func Responses(batch []byte) iter.Seq[jsonrpc.ID] {
 		i := jsonscan.SkipSpace(batch, jsonscan.SkipSpace(batch, 0)+1)
 		for i < len(batch) && batch[i] == '{' {
 			end := jsonscan.SkipValue(batch, i)
-			m, _ := jsonrpc.Parse(batch[i:end], jsonrpc.Limits{}) // has what could be read
+			m, _ := jsonrpc.Parse(batch[i:end], jsonrpc.Limits{}) // contains what could be read
 			if m.Kind == jsonrpc.Response && !m.ID.IsZero() && !yield(m.ID) {
 				return
 			}
@@ -192,7 +193,7 @@ func beginning(data []byte) string {
 	return string(data)
 }
 
-// TooLargeAdvice is how errors say what to do about a message of a server that exceeds the limit.
+// TooLargeAdvice says, in errors, what to do about a message of a server that exceeds the limit.
 const TooLargeAdvice = "let the server send less, for example a resource link, or raise Dialer.MaxMessage, " +
 	"which is the flag --max-message of parley up"
 

@@ -23,22 +23,23 @@ import (
 // before the first request. It is safe for concurrent use.
 type Requests struct {
 	Wire Wire
-	// Meta contains the entries of _meta that every request carries, encoded and without braces; empty for none.
+	// Meta contains the entries of _meta that every request carries, encoded and without braces; may be empty.
 	Meta []byte
 	// NotifyCancelled makes Do send notifications/cancelled for a request that it gives up.
 	// Otherwise the end of Wire.Send cancels the request.
 	NotifyCancelled bool
-	// Shared says that several people send the requests, so that no message is attributed to one of them unless the
-	// protocol does; see OriginOf.
+	// Shared says that several people send requests on the connection. A message is then attributed to one of them
+	// only if the protocol does so; see OriginOf.
 	Shared bool
-	// Started, if set, is closed when the peer sends its first byte. Until then time-outs do not begin before StartBy,
-	// because a package runner may have to download the program first. All requests share that time, so a peer that
-	// never sends anything delays the first one only.
+	// Started, if set, is closed when the peer sends its first byte. Until then, time-outs do not begin before
+	// StartBy, because a package runner may have to download the program first. All requests share that time, so a
+	// peer that never sends anything delays only the first one.
 	Started <-chan struct{}
 	StartBy time.Time
-	// IDs, if set, is the source of ids, for connections with more than one Requests.
+	// IDs, if set, is the source of IDs, for connections with more than one Requests.
 	IDs *atomic.Int64
-	// LateProgress, if set, receives the progress of requests that have a response already. It must not block.
+	// LateProgress, if set, receives progress of requests whose response has already arrived. It must not
+	// block.
 	LateProgress func(token jsonrpc.ID, report Progress)
 
 	received  atomic.Uint64 // see Received
@@ -49,15 +50,15 @@ type Requests struct {
 	pauses    map[*TimeoutPause]struct{}
 	deadlines deadlineTimer
 	failed    error          // see Fail
-	cancelled bool           // a notification about a cancelled request was sent
+	cancelled bool           // a cancellation was sent
 	closing   bool           // see AwaitCancellations
-	notifying sync.WaitGroup // the notifications that are being sent; Add is called under mu before closing is set
-	done      chan struct{}  // closed with failed; made when first needed
+	notifying sync.WaitGroup // counts cancellations that are being sent; Add is called under mu before closing is set
+	done      chan struct{}  // closed when failed is set; made when first needed
 }
 
 // Do sends a request and waits for its response. An error that the peer reports is part of the Response. The returned
-// error is one of this side: a *call.TimeoutError, call.ErrConnectionLost, call.ErrClosed, call.ErrInvalidResponse, or
-// the cause of the end of ctx. It is a call.ErrNotSent too if nothing was sent. If Do returns before the response has
+// error arises on this side: a *call.TimeoutError, call.ErrConnectionLost, call.ErrClosed, call.ErrInvalidResponse, or
+// the cause of ctx. It also matches call.ErrNotSent if nothing was sent. If Do returns before the response has
 // arrived, it cancels the request.
 func (o *Requests) Do(ctx context.Context, req *Request) (Response, error) {
 	resp, err := o.exchange(ctx, req)
@@ -82,7 +83,7 @@ func (o *Requests) exchange(ctx context.Context, req *Request) (Response, error)
 
 	out := &Outgoing{Message: o.encode(p), ID: p.id, Method: req.Method, Name: req.Name, Mirror: req.Mirror,
 		Forwarding: req.Forwarding}
-	var failed error    // of Send, if the peer has not received the request
+	var failed error    // error of Send, if the peer has not received the request
 	var sent chan error // nil when Send has returned
 	outcome := func() (Response, error) {
 		if p.err != nil && failed != nil { // the connection has failed at the same time
@@ -97,8 +98,8 @@ func (o *Requests) exchange(ctx context.Context, req *Request) (Response, error)
 		}
 		failed = ifUnsent(err)
 	} else {
-		// Over HTTP, Send returns after the response. So that progress can be delivered before,
-		// another goroutine calls it. It returns when ctx ends.
+		// Over HTTP, Send returns after the response. Another goroutine calls it, so that
+		// progress can be delivered before. Send returns when ctx ends.
 		sent = make(chan error, 1)
 		go func() { sent <- o.Wire.Send(ctx, out) }()
 	}
@@ -139,15 +140,15 @@ func ifUnsent(err error) error {
 	return nil
 }
 
-// unsent adds call.ErrNotSent to the cause for which a request was not sent.
+// unsent adds call.ErrNotSent to the cause why a request was not sent.
 func unsent(cause error) error { return fmt.Errorf("%w: %w", call.ErrNotSent, cause) }
 
-// ErrUnserved is wrapped by the error of a Wire whose peer has rejected a request, or its HTTP request, before it acted
-// on it.
+// ErrUnserved is wrapped by the error of a Wire if the peer rejected a request, or the HTTP request that carried it,
+// before acting on it.
 var ErrUnserved = errors.New("request rejected")
 
-// Rejected is the error of a request that the peer has rejected before it acted on it. A Wire returns it if it can
-// tell, for example by an HTTP status.
+// Rejected is the error of a request that the peer rejected before acting on it. A Wire returns it if it can tell,
+// for example by an HTTP status.
 type Rejected struct{ Err *jsonrpc.Error }
 
 // Error implements the error interface.
@@ -157,8 +158,8 @@ func (e *Rejected) Error() string { return e.Err.Error() }
 func (e *Rejected) Unwrap() []error { return []error{e.Err, ErrUnserved} }
 
 // provesUnserved reports whether the error of one exchange, which the Wire or this side has returned, proves that the
-// peer has not acted on the request: not a byte of it was sent, or the peer has rejected it with an HTTP status that
-// comes before its dispatch. The response to a request proves nothing, whatever its code: a tool can fail with any.
+// peer has not acted on the request: not a byte of it was sent, or the peer rejected it, before dispatch, with an
+// HTTP status. The response to a request proves nothing, whatever its code: a tool can fail with any code.
 func provesUnserved(err error) bool {
 	if errors.Is(err, call.ErrNotSent) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, ErrUnserved) {
 		return true
@@ -167,7 +168,7 @@ func provesUnserved(err error) bool {
 	return ok && 400 <= status.Status && status.Status < 500 && status.Status != 408
 }
 
-// Notify sends a notification. Params must be a JSON object, or nil.
+// Notify sends a notification. params must be a JSON object, or nil.
 func (o *Requests) Notify(ctx context.Context, method string, params []byte) error {
 	return o.Wire.Send(ctx, &Outgoing{
 		Message: jsonrpc.AppendNotification(nil, method, params),
@@ -222,15 +223,15 @@ func (o *Requests) end(p *pending) {
 	o.mu.Unlock()
 }
 
-// Limits of the sending of notifications/cancelled, because the peer may not be reading.
+// Limits on sending notifications/cancelled, because the peer may not be reading.
 const (
-	cancelBrief   = 20 * time.Millisecond // that the caller waits, so that on a stream no later message overtakes it
-	cancelWait    = time.Second           // that Close waits
-	cancelTimeout = 10 * time.Second      // the handler of the peer runs on if it does not arrive
+	cancelBrief   = 20 * time.Millisecond // how long the caller waits, so that no later message overtakes it
+	cancelWait    = time.Second           // how long Close waits
+	cancelTimeout = 10 * time.Second      // without it, the handler of the peer runs on
 )
 
-// cancel gives up a request whose context has ended, and notifies the peer. If that takes time, it goes on in the
-// background.
+// cancel gives up a request whose context has ended, and notifies the peer. If that takes long, it continues in
+// the background.
 func (o *Requests) cancel(ctx context.Context, p *pending, unserved bool) error {
 	cause := context.Cause(ctx)
 	if unserved {
@@ -258,7 +259,7 @@ func (o *Requests) cancel(ctx context.Context, p *pending, unserved bool) error 
 	return cause
 }
 
-// waitFor waits until done is closed, at most for d.
+// waitFor waits until done is closed, but at most for d.
 func waitFor(done <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -268,8 +269,8 @@ func waitFor(done <-chan struct{}, d time.Duration) {
 	}
 }
 
-// AwaitCancellations waits until the peer is notified of the requests that were given up, at most for a second.
-// Requests that are given up later are not notified.
+// AwaitCancellations waits until the peer has been notified of the requests that were given up, but at most a
+// second. The peer is not notified of requests that are given up later.
 func (o *Requests) AwaitCancellations() {
 	o.mu.Lock()
 	o.closing = true
@@ -286,8 +287,8 @@ func (o *Requests) AwaitCancellations() {
 	waitFor(notified, cancelWait)
 }
 
-// Close notifies the peer of the requests that were given up, for a second at most, and closes the wire that all have
-// in common. When it returns, the goroutines of all have ended.
+// Close waits up to a second until the peer has been notified of the requests that were given up, and closes the wire
+// that all share. When it returns, the goroutines of all have ended.
 func Close(wire Wire, all ...*Requests) error {
 	for _, o := range all {
 		o.AwaitCancellations()
@@ -299,7 +300,7 @@ func Close(wire Wire, all ...*Requests) error {
 	return err
 }
 
-// cancelReason returns the reason that the peer receives. It does not have the text of the
+// cancelReason returns the reason that the peer receives. It leaves out the text of the
 // cause, which is private to this program.
 func cancelReason(cause error) string {
 	if errors.Is(cause, context.DeadlineExceeded) {
@@ -324,9 +325,9 @@ func (o *Requests) Receive(m *jsonrpc.Message) bool {
 	return false
 }
 
-// Filter passes a notification through the middleware of the request that it belongs to, if the protocol says which one
-// that is, and reports whether to deliver it. Stream is as for OriginOf. Middleware may change m; its panic ends the
-// request.
+// Filter passes a notification through the middleware of the request that it belongs to, if the protocol identifies the
+// request, and reports whether to deliver it. stream has the same meaning as in OriginOf. Middleware may change m; if
+// it panics, the request ends.
 func (o *Requests) Filter(stream jsonrpc.ID, m *jsonrpc.Message) (deliver bool) {
 	if m.Kind != jsonrpc.Notification {
 		return true
@@ -445,7 +446,7 @@ func (o *Requests) Received() uint64 { return o.received.Load() }
 var ErrSubscriptionEnded = errors.New("the server ended the subscription")
 
 // ReceiveSubscription takes a notification and reports whether it belongs to a subscription. A notification that
-// cancels a subscription ends its request; the server need not send the response then.
+// cancels a subscription ends its request; the server then need not send the response.
 func (o *Requests) ReceiveSubscription(m *jsonrpc.Message) bool {
 	if m.Method == mcp.NotificationCancelled {
 		p := o.subscription(revision.CancelledID(m))
@@ -453,7 +454,7 @@ func (o *Requests) ReceiveSubscription(m *jsonrpc.Message) bool {
 			return false
 		}
 		p.answer(Response{}, ErrSubscriptionEnded)
-		p.cancel(ErrSubscriptionEnded) // ends Send: over HTTP the server may keep the stream open
+		p.cancel(ErrSubscriptionEnded) // ends Send: over HTTP, the server may keep the stream open
 		return true
 	}
 	id, named := subscriptionOf(m)

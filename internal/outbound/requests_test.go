@@ -26,7 +26,7 @@ import (
 type wire struct {
 	t    *testing.T
 	sent chan jsonrpc.Message
-	send func(ctx context.Context, out *outbound.Outgoing) error // nil: Send records the message
+	send func(ctx context.Context, out *outbound.Outgoing) error // nil: Send only records the message
 }
 
 func newWire(t *testing.T) *wire { return &wire{t: t, sent: make(chan jsonrpc.Message, 10_000)} }
@@ -221,7 +221,7 @@ func TestSendErrorEndsTheRequest(t *testing.T) {
 func TestRequestsAreEncoded(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		meta string // of every request
+		meta string // _meta of every request
 		req  outbound.Request
 		want string
 	}{
@@ -275,8 +275,8 @@ func TestOutboundsWithSharedIDsDoNotReuseIDs(t *testing.T) {
 	}
 }
 
-// Rule S5: a lost connection ends each request once, with the reason.
-// The caller may repeat a request that was not sent, also if the connection has failed before Send has returned.
+// Rule S5: a lost connection ends each request once, with the reason. The caller may repeat a request that was
+// not sent, even if the connection failed before Send returned.
 func TestARequestThatWasNotSentHasThatError(t *testing.T) {
 	for _, progress := range []func(outbound.Progress){nil, func(outbound.Progress) {}} {
 		w := newWire(t)
@@ -444,7 +444,7 @@ func TestSlowOnProgressReceivesTheLastReport(t *testing.T) {
 	})
 }
 
-// Progress for tokens that are not in use yet has no effect.
+// Progress for tokens that are not yet in use has no effect.
 func TestProgressForFutureTokensIsIgnored(t *testing.T) {
 	w := newWire(t)
 	o := &outbound.Requests{Wire: w}

@@ -81,15 +81,15 @@ func decodeResult(req *Request, r mcp.Revision, raw json.RawMessage) (any, error
 			return nil, nil
 		}
 	}
-	if _, _, err := contain.Decode(raw, result); err != nil { // the client logs what is left out
+	if _, _, err := contain.Decode(raw, result); err != nil { // the client logs what was left out
 		return nil, fmt.Errorf("%w: %s: cannot decode the result: %w", call.ErrInvalidResponse, req.Method, err)
 	}
 	return result, nil
 }
 
 // DecodeTool decodes the result of a tool that has not failed: the structured content if there is any, otherwise the
-// text. Structured content {"result": …} that does not fit Out is the form of a value that is not an object before
-// 2026-07-28.
+// text. If structured content {"result": …} does not fit Out, DecodeTool decodes the inner value: before 2026-07-28,
+// a value that was not an object was wrapped like this.
 func DecodeTool[Out any](name string, result *mcp.CallToolResult) (Out, error) {
 	var out Out
 	if text, ok := any(&out).(*string); ok && result.StructuredContent == nil {
@@ -125,14 +125,14 @@ func TextOf(result *mcp.CallToolResult) string {
 	return strings.Join(texts, "\n")
 }
 
-// MaxRetryAfter is the longest wait that a client takes from a server.
+// MaxRetryAfter is the longest wait that a client accepts from a server.
 const MaxRetryAfter = 24 * time.Hour
 
-// maxLimitName is the longest name of a limit that a client takes from a server, in bytes.
+// maxLimitName is the longest name of a limit that a client accepts from a server, in bytes.
 const maxLimitName = 200
 
-// ClientError returns err, the error of a client's request, wrapped in a *call.OverloadError if it is a response that
-// reports overload: status 429 or 503, or retryAfterMs in the data of a JSON-RPC error.
+// ClientError returns err, the error of a client's request, wrapped in a *call.OverloadError if the response reports
+// overload: status 429 or 503, or retryAfterMs in the data of a JSON-RPC error.
 func ClientError(err error) error {
 	overload := &call.OverloadError{Limit: "requests", Err: err}
 	isOverload := false
@@ -150,7 +150,7 @@ func ClientError(err error) error {
 }
 
 // readOverload sets the fields of overload from the data of a JSON-RPC error. It reports whether
-// the data has a retryAfterMs.
+// the data contains retryAfterMs.
 func readOverload(data json.RawMessage, overload *call.OverloadError) bool {
 	var members struct {
 		Limit        json.RawMessage `json:"limit"`
@@ -166,21 +166,21 @@ func readOverload(data json.RawMessage, overload *call.OverloadError) bool {
 	return true
 }
 
-// unanswered is the error of a request whose peer has asked for input that this side could not give.
+// unanswered is the error of a request for which the peer asked for input that this side could not give.
 type unanswered struct {
 	text string
-	err  error // of the handler of this side
+	err  error // error of the handler on this side
 }
 
-// Unanswered returns the error of a request whose peer has asked something, as text says, that could not be answered
-// because of err. It wraps err, but for errors about other requests: who gets the error must not take another
-// connection that is lost, or another request that was not sent, for its own.
+// Unanswered returns the error of a request for which the peer asked a question, as text says, that could not be
+// answered because of err. It wraps err, except for errors about other requests: the caller must not conclude that
+// its own connection was lost, or its own request not sent.
 func Unanswered(text string, err error) error { return &unanswered{text, err} }
 
 // Error implements the error interface.
 func (e *unanswered) Error() string { return e.text + ": " + e.err.Error() }
 
-// Is finds the error of the handler.
+// Is compares target with the error of the handler.
 func (e *unanswered) Is(target error) bool {
 	for _, other := range []error{call.ErrNotSent, call.ErrConnectionLost, call.ErrClosed, call.ErrUnauthorized,
 		ErrUnserved} {

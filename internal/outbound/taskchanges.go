@@ -11,21 +11,21 @@ import (
 
 // Limits of what is remembered until the wait for a task begins.
 const (
-	maxEarlyChanges = 64      // tasks that have changed, and tasks with progress
+	maxEarlyChanges = 64      // each for tasks that have changed and tasks with progress
 	maxEarlyMessage = 1 << 10 // bytes of the message of progress
 	maxEarlyTask    = 256     // bytes of a task id or a token
 )
 
-// TaskChanges wakes those who wait for tasks of the peer when it reports a change
-// (notifications/tasks/status of 2025-11-25), and passes on the progress of these tasks. It is safe for concurrent use.
+// TaskChanges wakes whoever waits for a task of the peer when the peer reports a change (notifications/tasks/status of
+// 2025-11-25), and passes on the progress of these tasks. It is safe for concurrent use.
 type TaskChanges struct {
 	mu       sync.Mutex
 	creating int // calls of Begin without End
 	waiting  map[string][]chan struct{}
-	early    []string // tasks that have changed before their wait; the newest come last
+	early    []string // tasks that changed before anybody waited; newest last
 
-	progress      map[jsonrpc.ID]func(Progress) // by the token of the request that has created the task
-	earlyProgress []earlyProgress               // the last one of each token; the newest come last
+	progress      map[jsonrpc.ID]func(Progress) // by the token of the request that created the task
+	earlyProgress []earlyProgress               // the last progress of each token; newest last
 }
 
 // earlyProgress is progress that was reported before the wait for the task.
@@ -34,15 +34,15 @@ type earlyProgress struct {
 	report Progress
 }
 
-// Begin is called before requests that may create tasks, so that changes are remembered until the
-// wait for them begins. End must follow, unless s is no longer used.
+// Begin must be called before a request that may create a task, so that changes are remembered
+// until the wait for the task begins. The caller must call End, unless s is no longer used.
 func (s *TaskChanges) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.creating++
 }
 
-// End ends what Begin has begun.
+// End undoes one call of Begin.
 func (s *TaskChanges) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *TaskChanges) End() {
 	}
 }
 
-// Watch returns a channel that receives after a change of a task, and a function that ends the watch.
+// Watch returns a channel that receives a value after a change of a task, and a function that ends the watch.
 func (s *TaskChanges) Watch(id string) (changed <-chan struct{}, stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (s *TaskChanges) Watch(id string) (changed <-chan struct{}, stop func()) {
 	}
 }
 
-// Receive takes notifications/tasks/status. It does not block.
+// Receive processes notifications/tasks/status. It does not block.
 func (s *TaskChanges) Receive(m *jsonrpc.Message) {
 	raw, _ := m.Params.Get("taskId")
 	if len(raw) == 0 || raw[0] != '"' {
@@ -87,7 +87,7 @@ func (s *TaskChanges) Receive(m *jsonrpc.Message) {
 	for _, c := range waiting {
 		select {
 		case c <- struct{}{}:
-		default: // it is awake already
+		default: // already awake
 		}
 	}
 	if len(waiting) > 0 || s.creating == 0 || len(id) > maxEarlyTask {
@@ -124,7 +124,7 @@ func (s *TaskChanges) earlyOf(token jsonrpc.ID) int {
 	return slices.IndexFunc(s.earlyProgress, func(e earlyProgress) bool { return e.token == token })
 }
 
-// ReceiveProgress takes progress of a request that has its response. It does not block.
+// ReceiveProgress processes progress of a request whose response has already arrived. It does not block.
 func (s *TaskChanges) ReceiveProgress(token jsonrpc.ID, report Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *TaskChanges) ReceiveProgress(token jsonrpc.ID, report Progress) {
 	s.earlyProgress = append(s.earlyProgress, earlyProgress{token, report})
 }
 
-// RunsAsTask reports whether a client that has declared requests can run those of a method as tasks.
+// RunsAsTask reports whether a client with this declaration can run requests of a method as tasks.
 func RunsAsTask(declared *mcp.TaskRequestsCapability, method string) bool {
 	switch {
 	case declared == nil:

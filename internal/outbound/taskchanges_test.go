@@ -9,7 +9,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// The changes of the tasks that have changed last are remembered until a wait begins, once each.
+// The most recently changed tasks are remembered until a wait begins, each once.
 func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 	var s TaskChanges
 	change := func(id string) {
@@ -30,7 +30,7 @@ func TestNewestEarlyChangesAreRemembered(t *testing.T) {
 	for i := range maxEarlyChanges - 2 {
 		change(fmt.Sprint("other ", i))
 	}
-	change("twice") // is the newest now
+	change("twice") // is now the newest
 	change("newer")
 	change("newest")
 	for id, want := range map[string]bool{"before": false, "oldest": false, "other 0": false, "other 1": true,

@@ -7,8 +7,8 @@ import (
 	"github.com/parley-mcp/parley/call"
 )
 
-// deadlineTimer is the one timer for the deadlines of all requests of an Requests. A timer for each request would cost
-// two allocations and an entry in the timer heap of the runtime, although few requests reach their deadline.
+// deadlineTimer is the single timer for the deadlines of all requests of a Requests. A timer for each request would
+// cost two allocations and an entry in the timer heap of the runtime, although few requests reach their deadline.
 //
 // Invariant: while a request in flight has a deadline, the timer is set and fires no later than the first deadline. It
 // may fire too early, which has no effect, because the end of a request does not reset it.
@@ -17,7 +17,8 @@ type deadlineTimer struct {
 	at    time.Time   // when it fires; zero if it is not set
 }
 
-// schedule sets the timer for p. It is called with mu held, when p begins and when its deadline may have moved forward.
+// schedule sets the timer for p. It must be called when p begins and when its deadline may have moved closer. mu must
+// be held.
 func (o *Requests) schedule(p *pending) {
 	p.mu.Lock()
 	deadline := p.deadline
@@ -27,7 +28,7 @@ func (o *Requests) schedule(p *pending) {
 	}
 }
 
-// setTimer is called with mu held.
+// setTimer sets the timer for a deadline. mu must be held.
 func (o *Requests) setTimer(deadline time.Time) {
 	t := &o.deadlines
 	if !t.at.IsZero() && !deadline.Before(t.at) {
@@ -41,15 +42,15 @@ func (o *Requests) setTimer(deadline time.Time) {
 	}
 }
 
-// Release releases the timer of an Requests that has no requests in flight, and sends no more. Otherwise the timer
-// keeps the Requests and its Wire in memory until the last deadline.
+// Release releases the timer of a Requests that has no requests in flight and will send no more. Otherwise the
+// timer keeps the Requests and its Wire in memory until the last deadline.
 func (o *Requests) Release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.stopTimer()
 }
 
-// stopTimer is called with mu held.
+// stopTimer stops the timer. mu must be held.
 func (o *Requests) stopTimer() {
 	o.deadlines.at = time.Time{}
 	if o.deadlines.timer != nil {
@@ -76,7 +77,7 @@ func (o *Requests) expire() {
 	}
 }
 
-// expire returns the error of a request whose deadline has passed, once.
+// expire returns, once, the error of a request whose deadline has passed.
 func (p *pending) expire(now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,8 +88,8 @@ func (p *pending) expire(now time.Time) error {
 	return &call.TimeoutError{Method: p.req.Method, After: p.allowed}
 }
 
-// TimeoutPause stops the time-outs of requests, but not their maximum time-outs: while the peer waits for a response of
-// this side, it cannot be expected to send its own. Resume ends the pause. It is safe for concurrent use.
+// TimeoutPause stops the time-outs of requests, but not their maximum time-outs: while the peer waits for a response
+// from this side, it cannot be expected to send its own. Resume ends the pause. It is safe for concurrent use.
 type TimeoutPause struct {
 	outbound *Requests
 
@@ -113,7 +114,7 @@ func (o *Requests) PauseTimeouts() *TimeoutPause {
 	return t
 }
 
-// add pauses a request. It is called with outbound.mu held, and so is remove.
+// add pauses a request. outbound.mu must be held, here and in remove.
 func (t *TimeoutPause) add(p *pending) {
 	if !t.frozen {
 		t.paused[p] = struct{}{}
@@ -165,7 +166,8 @@ func WithTimeoutPause(ctx context.Context, pause func() (resume func())) context
 
 // PauseTimeouts pauses the time-outs, but not the maximum time-outs, of the requests in flight
 // on the connection that ctx belongs to, until resume is called. An authorizer uses it while a
-// user logs in, which all requests wait for. Without a connection in ctx it has no effect.
+// user logs in, because all requests wait for that. Without a connection in ctx, it has no
+// effect.
 func PauseTimeouts(ctx context.Context) (resume func()) {
 	if pause, ok := ctx.Value(pauseKey{}).(func() (resume func())); ok && pause != nil {
 		return pause()

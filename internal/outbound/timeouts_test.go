@@ -33,7 +33,7 @@ func cancelled(t *testing.T, w *wire) (id jsonrpc.ID, reason string) {
 	return id, ""
 }
 
-// took fails the test unless d has passed since start.
+// took fails the test unless exactly d has passed since start.
 func took(t *testing.T, start time.Time, d time.Duration) {
 	t.Helper()
 	must.CheckEqual(t, time.Since(start), d)
@@ -94,7 +94,7 @@ func TestProgressExtendsTheTimeoutUpToTheMaximum(t *testing.T) {
 		must.CheckThat(t, errors.Is(r.err, context.DeadlineExceeded) && r.err.Error() == want.Error(),
 			"got %v, want %v", r.err, &want)
 		must.CheckEqual(t, reports, 11)
-		took(t, start, 13*900*time.Millisecond) // this test took longer than the request
+		took(t, start, 13*900*time.Millisecond) // the test needed longer than the request
 		cancelled(t, w)
 	})
 }
@@ -148,12 +148,12 @@ func TestMaximumTimeoutWithoutTimeout(t *testing.T) {
 	}
 }
 
-// Until the peer has started, time-outs are longer by the allowance.
+// Until the peer has started, time-outs are extended by the allowance.
 func TestTimeoutsStartWhenThePeerHasStarted(t *testing.T) {
 	const allowance = time.Minute
 	for _, test := range []struct {
 		name    string
-		starts  time.Duration // 0: has started; negative: does not start
+		starts  time.Duration // 0: has already started; negative: never starts
 		timeout time.Duration
 		maximum time.Duration
 		want    time.Duration
@@ -485,7 +485,7 @@ func TestConcurrentRequestsEndAtTheirOwnTimeouts(t *testing.T) {
 		for _, ended := range all {
 			must.Check(t, <-ended)
 		}
-		// The timer works for later requests too.
+		// The timer works for later requests, too.
 		start = time.Now()
 		must.Check(t, <-within(5*time.Second))
 	})

@@ -11,7 +11,7 @@ import (
 // Replace returns a text in which shown replaces the control characters, and the characters that are invisible or
 // change the direction of the text. Invalid UTF-8 becomes U+FFFD.
 //
-// The characters that emoji consist of are not replaced: one U+FE0E or U+FE0F after a symbol, and U+200D between
+// The characters that make up emoji are not replaced: one U+FE0E or U+FE0F after a symbol, and U+200D between
 // symbols.
 func Replace(text string, shown func(r rune) string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
@@ -36,13 +36,13 @@ func Replace(text string, shown func(r rune) string) string {
 func CodePoint(r rune) string { return fmt.Sprintf("<U+%04X>", r) }
 
 // isInvisible reports whether a character has no glyph (Unicode, Default_Ignorable_Code_Point and format characters),
-// is a separator of lines, or is blank although it is no white space.
+// separates lines, or is blank without being white space.
 func isInvisible(r rune) bool {
 	return r == '\u2028' || r == '\u2029' || r == '\u2800' ||
 		unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// joins reports whether the character at the beginning of rest is a part of an emoji.
+// joins reports whether the character at the beginning of rest is part of an emoji.
 func joins(before, r rune, rest string) bool {
 	// skin tones
 	isSymbol := func(r rune) bool { return unicode.Is(unicode.So, r) || '\U0001F3FB' <= r && r <= '\U0001F3FF' }

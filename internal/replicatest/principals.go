@@ -17,13 +17,13 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Door is how a server knows who sends a request.
+// Door says how a server knows who sends a request.
 type Door struct {
 	// Protect puts the authentication in front of a server, or into it.
 	Protect func(s *server.Server) http.Handler
 	// Headers contains the request headers of a user, ada or bob, as names and values; nil if Client knows the user.
 	Headers func(user string) []string
-	// Strangers are headers of requests of nobody: the server must reject them.
+	// Strangers contains headers of requests that belong to nobody: the server must reject them.
 	Strangers map[string][]string
 	// Start serves a handler until the test ends; nil: httptest.NewServer.
 	Start func(h http.Handler) *httptest.Server
@@ -31,7 +31,8 @@ type Door struct {
 	Client func(user string) *http.Client
 }
 
-// Tokens is the Door of a server that verifies access tokens: Server.Auth. The token is the name of the user.
+// Tokens returns the Door of a server that verifies access tokens with Server.Auth. The token is the name of
+// the user.
 func Tokens() Door {
 	return Door{
 		Protect: func(s *server.Server) http.Handler {
@@ -50,8 +51,8 @@ func Tokens() Door {
 }
 
 // Principals lets ada store each kind of thing at one of two replicas, and lets bob use its name with each
-// method at both replicas. The response must be the one for a thing that never existed, and the thing
-// of ada must be unchanged. The replicas use first and second, which share their data.
+// method at both replicas. Bob must receive the same response as for a thing that never existed, and ada's
+// thing must stay unchanged. The replicas use first and second, which share their data.
 func Principals(t *testing.T, first, second store.Store, door Door) {
 	f := &fleet{first: newReplica(t, first, door), second: newReplica(t, second, door)}
 	t.Run("strangers", func(t *testing.T) { testStrangers(t, f, door.Strangers) })
@@ -74,14 +75,14 @@ func Principals(t *testing.T, first, second store.Store, door Door) {
 	t.Run("once", func(t *testing.T) { testOnce(t, f) })
 }
 
-// fleet is two replicas of a server.
+// fleet contains two replicas of a server.
 type fleet struct{ first, second *replica }
 
 // replica is a server with a tool for each kind of thing.
 type replica struct {
 	door    Door
 	server  *server.Server
-	hers    *server.Catalog // which only ada has
+	hers    *server.Catalog // a catalog that only ada sees
 	url     string
 	release chan struct{} // lets one call of "wait" end
 }

@@ -20,7 +20,7 @@ func uri(i int) string { return "note://" + strconv.Itoa(i) }
 
 // CutStandalone changes 300 resources while the standalone stream of a session is cut 50 times after a random byte and
 // resumed each time at one of three replicas. The test fails unless the events arrive in order, each once, and each
-// change arrives. A change shortly before the stream moves may have several events. Open is that of CutCall.
+// change arrives. A change shortly before the stream moves may cause several events. open is the same as for CutCall.
 func CutStandalone(t *testing.T, open func() store.Store) {
 	c := &standalone{client: client{t: t, random: rand.New(rand.NewPCG(3, 4))}, seen: make(map[string]bool)}
 	for range 3 {
@@ -63,7 +63,7 @@ type standalone struct {
 	seen    map[string]bool // messages that have arrived
 }
 
-// change changes resources, each at a replica chosen at random, until n have been changed.
+// change changes resources, each at a replica chosen at random, until n have changed.
 func (c *standalone) change(n int) {
 	for ; c.changed < n; c.changed++ {
 		c.servers[c.random.IntN(len(c.servers))].ResourceUpdated(uri(c.changed))

@@ -24,7 +24,7 @@ const (
 )
 
 // CutCall makes one call that sends 1,000 notifications. It cuts the event stream 50 times after a random byte, and
-// resumes it each time at one of three replicas, chosen at random. Open returns a connection to the store; each
+// resumes it each time at one of three replicas, chosen at random. open returns a connection to the store; each
 // replica has its own. The test fails unless each event arrives once, in order.
 func CutCall(t *testing.T, open func() store.Store) {
 	c := &client{t: t, random: rand.New(rand.NewPCG(1, 2)), steps: make(chan int)}
@@ -61,14 +61,14 @@ func CutCall(t *testing.T, open func() store.Store) {
 type client struct {
 	t        *testing.T
 	random   *rand.Rand
-	servers  []*server.Server // the replicas
-	urls     []string         // of the replicas
+	servers  []*server.Server // replicas
+	urls     []string         // URLs of the replicas
 	steps    chan int         // notifications to send; closing it ends the call
 	session  string
-	last     string // the id of the last event
+	last     string // ID of the last event
 	received int
 	response string
-	size     int // bytes of the last event; later ones are not shorter
+	size     int // bytes of the last event; later events are not shorter
 	halves   int // cuts in the middle of an event
 }
 
@@ -121,8 +121,8 @@ func (c *client) send(replica int, method, body string, header ...string) *http.
 	return resp
 }
 
-// read reads n bytes of an event stream, and more until it has an event id. It closes the stream. A negative n
-// means the whole stream.
+// read reads n bytes of an event stream, and continues until it has seen an event ID. It closes the stream. A
+// negative n means the whole stream.
 func (c *client) read(resp *http.Response, n int) {
 	c.t.Helper()
 	defer resp.Body.Close()
@@ -132,8 +132,8 @@ func (c *client) read(resp *http.Response, n int) {
 	}
 }
 
-// scan reads an event stream byte by byte until it ends or more returns false for the number of bytes. It passes events
-// and comments to event.
+// scan reads an event stream byte by byte until the stream ends or more returns false for the number of bytes read. It
+// passes events and comments to event.
 func (c *client) scan(resp *http.Response, event func(text string), more func(read int) bool) error {
 	c.t.Helper()
 	var part []byte
@@ -153,7 +153,7 @@ func (c *client) scan(resp *http.Response, event func(text string), more func(re
 	return nil
 }
 
-// parse returns the data of an event or a comment, and keeps the id.
+// parse returns the data of an event, and keeps the ID. A comment has no data.
 func (c *client) parse(text string) (data string) {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")

@@ -10,8 +10,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// denied fails unless bob gets the same response for the thing of ada as for one that never existed, at
-// both replicas. The requests are those for a thing with a name.
+// denied fails unless bob receives the same response for ada's thing as for a thing that never existed,
+// at both replicas. requests returns the requests for a thing with a name.
 func denied(t *testing.T, f *fleet, bob *user, hers, unknown string, requests func(thing string) map[string]request) {
 	t.Helper()
 	forUnknown := requests(unknown)
@@ -26,7 +26,7 @@ func denied(t *testing.T, f *fleet, bob *user, hers, unknown string, requests fu
 	}
 }
 
-// other returns a text of the form of a random one: the characters are in another order.
+// other returns a text that looks like another random text: its characters are in another order.
 func other(text string) string {
 	b := []byte(text)
 	for i, j := 0, len(b)-2; i < j; i, j = i+1, j-1 { // the last character has unused bits
@@ -38,10 +38,10 @@ func other(text string) string {
 	return string(b)
 }
 
-// asking is a call of ada in a session that waits for her answer.
+// asking is a call in a session of ada that waits for her answer.
 type asking struct {
 	*wiretest.Events
-	question string // id of the request of the server
+	question string // ID of the server's request
 	event    string // id of an event before it
 }
 
@@ -56,7 +56,7 @@ func ask(ada *user, f *fleet) *asking {
 	return &asking{stream, rawID(data), before}
 }
 
-// rawID returns the id of a message as it is in the message.
+// rawID returns the ID of a message as it is written there.
 func rawID(message string) string {
 	_, rest, _ := strings.Cut(message, `"id":`)
 	return rest[:strings.IndexAny(rest, ",}")]
@@ -64,7 +64,7 @@ func rawID(message string) string {
 
 const herRoots = `{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///%s"}]}}`
 
-// finish answers the call, which must not have changed.
+// finish answers the question. The call must be unaffected.
 func (c *asking) finish(ada *user, f *fleet) {
 	ada.t.Helper()
 	ada.answer(f.second, request{method: http.MethodPost, body: fmt.Sprintf(herRoots, c.question, "ada")})
@@ -73,7 +73,7 @@ func (c *asking) finish(ada *user, f *fleet) {
 	}
 }
 
-// messages are the requests that a client may post in a session.
+// messages returns the requests that a client may post in a session.
 func messages(c *asking) map[string]request {
 	post := func(body string) request { return request{method: http.MethodPost, body: body} }
 	return map[string]request{
@@ -278,7 +278,7 @@ func testCancellation(t *testing.T, f *fleet) {
 // testStrangers sends requests that nobody has authenticated, and uses a session of ada with them.
 func testStrangers(t *testing.T, f *fleet, strangers map[string][]string) {
 	ada := newUser(t, "ada").session(f.first, mcp.V20251125)
-	f.second.door.Headers = nil // those of strangers only
+	f.second.door.Headers = nil // send only the strangers' headers
 	defer func() { f.second.door = f.first.door }()
 	for what, headers := range strangers {
 		nobody := newUser(t, "nobody", headers...)
@@ -328,7 +328,8 @@ func testCatalog(t *testing.T, f *fleet) {
 			t.Errorf("the catalog of ada: %s", got)
 		}
 	}
-	// Both subscribe to the note of ada. Only she hears of it: bob hears of another note first.
+	// Both subscribe to the note of ada. Only she hears of its change: the first change that bob hears
+	// of is another note.
 	hers := wiretest.Stream(t, ada.open(f.first, listen("hers")))
 	his := wiretest.Stream(t, bob.open(f.first, modern(mcp.MethodListen, "",
 		`"notifications":{"resourceSubscriptions":["note://hers","note://a"]}`)))
@@ -372,7 +373,7 @@ func testSessionCatalog(t *testing.T, f *fleet, r mcp.Revision) {
 	}
 }
 
-// testOnce makes the same call as two users: each has a result of Once.
+// testOnce makes the same call as two users: each gets a separate result of Once.
 func testOnce(t *testing.T, f *fleet) {
 	for _, name := range []string{"ada", "bob"} {
 		u := newUser(t, name)

@@ -19,13 +19,13 @@ import (
 type user struct {
 	t    testing.TB
 	name string
-	// headers of all requests, such as those of a session
+	// headers of all requests, such as the session's
 	headers []string
 }
 
 func newUser(t testing.TB, name string, headers ...string) *user { return &user{t, name, headers} }
 
-// request is a request of HTTP. Text in it that names a thing is in the form of the thing.
+// request is a request of HTTP. A thing is named in the form in which the server named it.
 type request struct {
 	method, path, body string
 	headers            []string
@@ -49,7 +49,8 @@ func (u *user) open(at *replica, q request) *http.Response {
 	return wiretest.DoWith(u.t, client, q.method, at.url+"/"+strings.TrimPrefix(q.path, "/"), q.body, headers...)
 }
 
-// answer sends a request and returns status, headers and body: of an event stream the first message.
+// answer sends a request and returns the status, headers and body. Of an event stream, it returns
+// the first message as the body.
 func (u *user) answer(at *replica, q request) string {
 	u.t.Helper()
 	resp := u.open(at, q)
@@ -76,7 +77,7 @@ func (u *user) message(at *replica, q request) string {
 	return all[len(all)-1].Data
 }
 
-// until returns the first event whose data has these words, and the id of the event before it.
+// until returns the first event whose data contains words, and the id of the event before it.
 func until(t testing.TB, e *wiretest.Events, words string) (data, before string) {
 	t.Helper()
 	for {
@@ -133,7 +134,7 @@ func legacy(method, members string) request {
 		method, members)}
 }
 
-// member returns a string member of a message, at any depth.
+// member returns the value of a key with a string value in a message, at any depth.
 func member(t testing.TB, message, name string) string {
 	t.Helper()
 	for d := jsontext.NewDecoder(strings.NewReader(message)); ; {
@@ -161,7 +162,7 @@ func inputKey(t testing.TB, message string) string {
 	return ""
 }
 
-// eventually calls get until its result has these words.
+// eventually calls get until the result contains words.
 func eventually(t testing.TB, get func() string, words string) (last string) {
 	t.Helper()
 	for end := time.Now().Add(wiretest.Patience); time.Now().Before(end); {

@@ -1,6 +1,7 @@
 // Package resourceuri compares URIs of resources with patterns and directories, for rules that decide who may read
-// them. Servers decode and resolve URIs in different ways, so a URI has several forms. A rule that grants access uses
-// one form and rejects every URI that has others; a rule that restricts access uses all of them.
+// them. Servers decode and resolve URIs in different ways, so one URI can be read in several forms. A rule that
+// grants access uses one form and rejects every URI with other readings; a rule that restricts access checks all of
+// them.
 package resourceuri
 
 import (
@@ -16,8 +17,8 @@ import (
 const maxDecodings = 4
 
 // Grants reports whether a pattern of package glob matches a URI, or URI template, in its normal form (RFC 3986,
-// section 6.2.2). A URI that is not valid, or has dot segments in any encoding, matches only itself and a pattern for
-// everything.
+// section 6.2.2). A URI that is not valid, or contains dot segments in any encoding, matches only itself and a
+// pattern for everything.
 func Grants(pattern, uri string) bool {
 	if pattern == uri || pattern != "" && strings.Trim(pattern, "*") == "" {
 		return true
@@ -26,14 +27,14 @@ func Grants(pattern, uri string) bool {
 }
 
 // Restricts reports whether a pattern of package glob matches any form of a URI or URI template: unchanged, in its
-// normal form, decoded and without dot segments, and with each other authority that a server may read in it.
+// normal form, decoded and without dot segments, and with every other authority that a server may read in it.
 func Restricts(pattern, uri string) bool {
 	patterns := append(spellings(resolve(pattern), false), pattern, normalize(pattern))
 	forms := []string{uri, normalize(uri)}
 	uri = trim(uri)
 	for range maxDecodings {
 		forms = append(forms, spellings(resolve(uri), true)...)
-		for _, spelling := range spellings(normalize(uri), true) { // an authority can have an encoded slash
+		for _, spelling := range spellings(normalize(uri), true) { // an authority can contain an encoded slash
 			forms = append(forms, resolve(spelling))
 		}
 		decoded := decode(uri)
@@ -52,13 +53,13 @@ func trim(text string) string {
 	return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(text)
 }
 
-// spellings returns a URI in the form of resolve, and the URIs that servers may take it for because of its authority.
+// spellings returns a URI as resolve writes it, and the URIs that servers may take it for because of its authority.
 // Many servers use only the path of a file URI, whatever its authority is, or take the authority for the first segment
-// of the path. If anyHost is false, only an authority of this computer is left out.
+// of the path. If anyHost is false, an authority is left out only if it names this computer.
 func spellings(uri string, anyHost bool) []string {
 	all := []string{uri}
 	name := scheme(uri)
-	if strings.HasPrefix(uri, "/") { // a path, which may be that of a file
+	if strings.HasPrefix(uri, "/") { // a path, perhaps of a file
 		name, uri = "file", "file:"+uri
 	}
 	if name == "" {
@@ -103,7 +104,7 @@ func drive(path string) string {
 	return "file://" + path
 }
 
-// defaultPorts are the ports that a URI need not have.
+// defaultPorts lists the ports that a URI may omit.
 var defaultPorts = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
 
 // separators separate parts of URIs; a backslash does so for some servers.
@@ -113,8 +114,9 @@ const separators = `/\:;?#&=`
 var errAmbiguous = errors.New("cannot compare the URI: it must be valid, must not have dot segments or encoded " +
 	"separators, and a file URI must have the authority of the directory")
 
-// Within reports whether the path of a URI is the path of another one, or below it, and both have the same scheme and
-// authority. It returns an error if that depends on how a server reads the URI: many use only the path of a file URI.
+// Within reports whether the path of a URI equals the path of a directory or lies below it, and both have the same
+// scheme and authority. It returns an error if that depends on how a server reads the URI: many use only the path of
+// a file URI.
 func Within(uri, directory string) (bool, error) {
 	if !valid(uri) || !valid(directory) || HasDots(uri) || HasDots(directory) || decode(uri) != decodeOnce(uri, false) {
 		return false, errAmbiguous
@@ -137,7 +139,8 @@ func below(uri, dir string) bool {
 	return uri == dir || strings.HasPrefix(uri, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// HasScheme reports whether text begins with a scheme, as every URI does. A single letter is the drive of a path.
+// HasScheme reports whether text begins with a scheme, as every URI does. A single letter is the drive of a
+// Windows path.
 func HasScheme(text string) bool { return len(scheme(text)) > 1 }
 
 func scheme(text string) string {
@@ -155,8 +158,8 @@ func scheme(text string) string {
 
 func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// valid reports whether text has a scheme, and only characters that a URI, an internationalized URI or a template can
-// have.
+// valid reports whether text has a scheme, and only characters that a URI, an internationalized URI or a template may
+// contain.
 func valid(text string) bool {
 	if scheme(text) == "" {
 		return false
@@ -174,8 +177,8 @@ func valid(text string) bool {
 	return true
 }
 
-// HasDots reports whether text, decoded any number of times, has segments . or .. in a path, or .. anywhere. It does so
-// too if it has control characters when it is decoded, which end a path for some servers.
+// HasDots reports whether text, decoded any number of times, contains the segments . or .. in a path, or .. anywhere.
+// It also reports true if the decoded text contains control characters, because they end a path for some servers.
 func HasDots(text string) bool {
 	for range maxDecodings {
 		path, rest := text, ""
@@ -196,7 +199,7 @@ func HasDots(text string) bool {
 	return true // encoded more often than a server decodes
 }
 
-// segments returns the parts of a URI between all characters that separate some, without spaces at their ends.
+// segments splits a URI at all separators, and trims spaces from the parts.
 func segments(text string) []string {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(separators, r) })
 	for i, part := range parts {
@@ -228,7 +231,8 @@ func escape(text string) (byte, bool) {
 // decode decodes percent-encoding.
 func decode(text string) string { return decodeOnce(text, true) }
 
-// decodeOnce decodes percent-encoding, or only that of other characters than separators and the percent sign.
+// decodeOnce decodes percent-encoding, or only the encoding of characters other than separators and the
+// percent sign.
 func decodeOnce(text string, all bool) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -243,8 +247,8 @@ func decodeOnce(text string, all bool) string {
 	return b.String()
 }
 
-// normalize returns text with a scheme and host in lower case, and unreserved characters that are not encoded. The
-// gateway compares URIs in another form, see there.
+// normalize returns text with a scheme and host in lower case, and unreserved characters not encoded. The gateway
+// compares URIs in another form.
 func normalize(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -271,8 +275,8 @@ func normalize(text string) string {
 	return strings.ToLower(name) + rest[:user] + strings.ToLower(rest[user:end]) + rest[end:]
 }
 
-// resolve returns the normal form of text with decoded characters, and without backslashes, dot segments and empty
-// segments.
+// resolve returns the normal form of text with its characters decoded, and without backslashes, dot segments and
+// empty segments.
 func resolve(text string) string {
 	text, query := strings.ReplaceAll(decode(normalize(text)), `\`, "/"), ""
 	if end := strings.IndexAny(text, "?#"); end >= 0 && !strings.ContainsAny(text[end:], `/`) {
@@ -307,8 +311,8 @@ func resolve(text string) string {
 	return head + strings.Join(kept, "/") + query
 }
 
-// canonical returns text in its normal form, with one form of the beginning of file URIs of this computer, which have
-// several.
+// canonical returns text in its normal form. The beginning of a file URI of this computer, which can be written in
+// several ways, is always written in the same way.
 func canonical(text string) string {
 	text = normalize(text)
 	path, found := strings.CutPrefix(text, "file:")

@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/internal/resourceuri"
 )
 
-// escapes are the ways out of a directory that servers follow.
+// escapes lists ways out of a directory that servers follow.
 var escapes = []string{
 	"..", "../etc/passwd", "a/../../etc/passwd", "%2e%2e/etc/passwd", "%2E./etc/passwd", ".%2e/etc/passwd",
 	"..%2fetc/passwd", "..%2Fetc", "..%5cetc",
@@ -145,7 +145,8 @@ func TestTemplatesAreExpandedWithoutEncoding(t *testing.T) {
 	}
 }
 
-// A URI that a pattern grants is one that the same pattern restricts, and has no dot segments.
+// If a pattern grants a URI, the same pattern also restricts it, and the URI contains no dot
+// segments.
 func FuzzGrantedURIsAreRestrictedToo(f *testing.F) {
 	for _, escape := range escapes {
 		f.Add("file:///public/*", "file:///public/"+escape)

@@ -9,7 +9,7 @@ import (
 type TemplatePart struct {
 	Literal    string
 	Expression string // in braces; empty at the end of the template
-	Operator   string // of the expression: one of + # . / ; ? & or none
+	Operator   string // operator of the expression: one of + # . / ; ? & or none
 	Variables  []TemplateVariable
 }
 
@@ -49,8 +49,8 @@ func SplitTemplate(template string) (parts []TemplatePart, err error) {
 	return parts, nil
 }
 
-// Expand replaces the expressions of a URI template by values, without encoding them, because a server may decode them.
-// A variable without a value is empty. A template that cannot be split is unchanged.
+// Expand replaces the expressions of a URI template with values. It does not encode them, because a server may decode
+// them. A variable without a value becomes empty. A template that cannot be split is unchanged.
 func Expand(template string, values map[string]string) string {
 	parts, err := SplitTemplate(template)
 	if err != nil {

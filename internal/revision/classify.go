@@ -30,20 +30,20 @@ func (e Era) String() string {
 // canonical form.
 const HeaderVersion = "Mcp-Protocol-Version"
 
-// Input is what [Classify] decides by.
+// Input is the input of [Classify].
 type Input struct {
 	// Message is the message. It is nil for a batch, for a message that cannot be
 	// parsed, and for a request without a body.
 	Message *jsonrpc.Message
 	// HTTP reports whether the message arrived over HTTP, where a modern message must
-	// have the header.
+	// carry the header.
 	HTTP bool
-	// Header holds the values of the MCP-Protocol-Version header, as they were sent.
+	// Header contains the values of the MCP-Protocol-Version header, as they were sent.
 	Header []string
 	// Session reports whether the message names a session by Mcp-Session-Id.
 	Session bool
 	// Agreed is the revision of the connection's session. It is empty before the
-	// handshake and where the session is not known yet.
+	// handshake, and where the session is not yet known.
 	Agreed mcp.Revision
 }
 
@@ -54,11 +54,11 @@ type Class struct {
 	// has agreed on. It is empty before a handshake, and may be unknown if Fault is set.
 	Revision mcp.Revision
 	Fault    *Fault   // what is wrong with the declared revision; nil: nothing
-	Metadata Metadata // of a modern message
+	Metadata Metadata // metadata of a modern message
 }
 
-// Metadata holds the members of a message's _meta that the protocol defines, as JSON. They are views
-// of the message. A member that the message does not have is nil.
+// Metadata contains the entries of a message's _meta that the protocol defines, as JSON. They are
+// views of the message. An entry that the message lacks is nil.
 type Metadata struct {
 	Version, ClientInfo, ClientCapabilities, ProgressToken, LogLevel []byte
 }
@@ -74,7 +74,7 @@ const (
 	HeaderRepeated
 	// HeaderMismatch: the header and the body declare different revisions.
 	HeaderMismatch
-	// Unsupported: the revision is unknown, or is not one of the message's era.
+	// Unsupported: the revision is unknown, or does not belong to the message's era.
 	Unsupported
 )
 
@@ -88,10 +88,10 @@ type Fault struct {
 // Classify decides the era of a message. No other code does. It is a pure function.
 //
 // A message is modern if its body declares a revision in _meta, or if the header names
-// a modern revision. Without headers, server/discover is modern too, because only that
-// era has it. Over HTTP, a message outside of a session whose header names an unknown
-// revision is modern, so that its sender receives the error that lists the supported
-// revisions. Every other message is legacy.
+// a modern revision. Without headers, server/discover is modern, too, because only
+// that era has it. Over HTTP, a message outside of a session whose header names an
+// unknown revision is modern, so that its sender receives the error that lists the
+// supported revisions. Every other message is legacy.
 func Classify(in Input) Class {
 	var header, body mcp.Revision
 	if len(in.Header) > 0 {
@@ -141,7 +141,7 @@ func isModern(r mcp.Revision) bool { return r.Modern() && r.Known() }
 func (md *Metadata) read(m *jsonrpc.Message) {
 	meta, _ := m.Params.Get("_meta")
 	for name, value := range jsonrpc.All(meta) {
-		if string(value) == "null" { // absent, as in Members.Get
+		if string(value) == "null" { // null counts as absent, as in Members.Get
 			continue
 		}
 		switch name {
@@ -217,8 +217,8 @@ func Supported() []string {
 }
 
 // UnsupportedError returns the error for a modern message in a revision that the server
-// does not serve. Its data lists the supported revisions, legacy ones too, so that the
-// client can choose one (2026-07-28, basic/versioning).
+// does not serve. Its data lists the supported revisions, including legacy ones, so
+// that the client can choose one (2026-07-28, basic/versioning).
 func UnsupportedError(requested string) *jsonrpc.Error {
 	data := mcp.UnsupportedVersionData{Supported: Supported(), Requested: requested}
 	raw, _ := json.Marshal(data) // strings cannot fail to encode

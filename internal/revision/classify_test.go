@@ -49,7 +49,7 @@ func check(t *testing.T, name, message string, in revision.Input, want revision.
 		in.Message = &m
 	}
 	got := revision.Classify(in)
-	got.Metadata = revision.Metadata{} // TestClassifyReadsMetadata
+	got.Metadata = revision.Metadata{} // see TestClassifyReadsMetadata
 	must.CheckEqual(t, cmp.Diff(want, got), "", name, message)
 }
 

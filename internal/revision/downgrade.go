@@ -8,7 +8,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// The tables that Downgrade implements. An older peer cannot read these parts of a result:
+// Downgrade implements this table. An older peer cannot read these parts of a result:
 //
 //	part                     since        for an older peer
 //	audio content            2025-03-26   becomes text, because clients reject an unknown content type
@@ -44,8 +44,8 @@ const (
 	sinceAnyValue    = mcp.V20260728 // structured content of any type
 )
 
-// Downgrade returns result in the form that a peer of revision r can read. It returns
-// result itself if nothing changes, and a changed copy otherwise.
+// Downgrade converts result into a form that a peer of revision r can read. It
+// returns result itself if nothing changes, and a changed copy otherwise.
 func Downgrade(r mcp.Revision, result any) any {
 	switch v := result.(type) {
 	case *mcp.CallToolResult:
@@ -103,7 +103,8 @@ func Downgrade(r mcp.Revision, result any) any {
 	return result
 }
 
-// DowngradeTool returns a tool's definition in the form that a peer of revision r can read.
+// DowngradeTool converts a tool's definition into a form that a peer of revision r can
+// read.
 func DowngradeTool(r mcp.Revision, t mcp.Tool) mcp.Tool {
 	if r < sinceAnnotations {
 		t.Annotations = nil
@@ -194,8 +195,8 @@ func isObject(value []byte) bool {
 	return len(value) > 0 && value[0] == '{'
 }
 
-// downgradeContent returns c in the form that a peer of revision r can read. It returns c
-// itself if nothing changes.
+// downgradeContent converts c into a form that a peer of revision r can read. It returns
+// c itself if nothing changes.
 func downgradeContent(r mcp.Revision, c mcp.Content) mcp.Content {
 	switch c := c.(type) {
 	case *mcp.TextContent:
@@ -260,8 +261,8 @@ func downgradeAnnotations(r mcp.Revision, a *mcp.Annotations) *mcp.Annotations {
 	return &mcp.Annotations{Audience: a.Audience, Priority: a.Priority}
 }
 
-// The error codes that not every revision has. The rest of the library uses the code of the
-// revisions that have one.
+// The error codes that not every revision has. The rest of the library uses the code from the revisions that
+// have one.
 //
 //	resource not found        until 2025-11-25   later -32602, without a code of its own; receivers still accept
 //	                                             the old code (2026-07-28, server/resources, Error Handling)
@@ -276,8 +277,8 @@ var downgradedErrors = []struct {
 	{mcp.CodeURLElicitationRequired, mcp.V20251125, mcp.V20251125, jsonrpc.CodeInternalError},
 }
 
-// DowngradeError returns an error in the form that a peer of revision r can read. It
-// returns e itself if nothing changes, and a changed copy otherwise.
+// DowngradeError converts an error into a form that a peer of revision r can read.
+// It returns e itself if nothing changes, and a changed copy otherwise.
 func DowngradeError(r mcp.Revision, e *jsonrpc.Error) *jsonrpc.Error {
 	for _, row := range downgradedErrors {
 		if e.Code == row.code && (r < row.first || r > row.last) {
@@ -366,8 +367,8 @@ func downgradePrompt(r mcp.Revision, v *mcp.GetPromptResult) *mcp.GetPromptResul
 	return &out
 }
 
-// DowngradeCompletion returns the params of completion/complete in the form that a peer of
-// revision r can read.
+// DowngradeCompletion converts the params of completion/complete into a form that a peer
+// of revision r can read.
 func DowngradeCompletion(r mcp.Revision, p mcp.CompleteParams) mcp.CompleteParams {
 	if r < sinceTitles {
 		p.Ref.Title = ""

@@ -150,7 +150,8 @@ func TestDowngradeConvertsTools(t *testing.T) {
 	must.CheckEqual(t, marshal(t, list), before)
 }
 
-// A schema that excludes objects is wrapped as its values are. Others are left out: the values may be objects.
+// A schema that excludes objects is wrapped in the same way as its values. Other schemas are left out, because
+// the values may be objects.
 func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
 	const same = "same"
 	wrapped := func(schema string) string {
@@ -169,7 +170,7 @@ func TestOnlyModernPeersReceiveOutputSchemasOfAnyType(t *testing.T) {
 		`{"properties":{"type":{"const":"object"}}}`: "",
 		`{}`: "",
 		items + `,"$defs":{"a":{"type":"string"}}}`:  `{"$defs":{"a":{"type":"string"}},` + wrapped(items + `}`)[1:],
-		`{"type":"array","items":{"$ref":"#"}}`:      "", // the reference would be to the wrapper
+		`{"type":"array","items":{"$ref":"#"}}`:      "", // the reference would point to the wrapper
 		`{"type":"array","$id":"https://a.example"}`: "",
 	} {
 		list := &mcp.ListToolsResult{
@@ -261,7 +262,7 @@ func TestDowngradeErrorConvertsCodes(t *testing.T) {
 				t.Errorf("%d is reported to %s as %+v", e.Code, r, got)
 			}
 			must.CheckEqual(t, got == e, code == e.Code, e.Code, r)
-			if code != mcp.CodeURLElicitationRequired { // not the data of this error
+			if code != mcp.CodeURLElicitationRequired { // the test data does not fit this error
 				must.Check(t, spec.ValidateMessage(r, jsonrpc.AppendError(nil, jsonrpc.IntID(1), got, false), ""))
 			}
 		}

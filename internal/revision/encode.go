@@ -21,10 +21,10 @@ import (
 // errNoResult reports an outcome with neither a result nor an error.
 var errNoResult = errors.New("the handler returned no result")
 
-// AppendResult appends the encoding of result for a peer of revision r, on one line. Result
-// is a pointer to a result type of package mcp. AppendResult does not modify result, which
-// concurrent calls may share. If result is not a JSON object, AppendResult returns an error
-// and appends nothing.
+// AppendResult appends the encoding of result for a peer of revision r, on one line. result
+// must be a pointer to a result type of package mcp. AppendResult does not modify result,
+// which concurrent calls may share. If result is not a JSON object, AppendResult returns an
+// error and appends nothing.
 //
 // Bytes that are not UTF-8 become U+FFFD, because programs print arbitrary bytes.
 //
@@ -112,7 +112,7 @@ func appendModernResult(dst, body, identity []byte) []byte {
 		if rest := body[1:]; len(rest) > 1 {
 			return append(dst, rest...)
 		}
-		dst[len(dst)-1] = '}' // no members follow the comma
+		dst[len(dst)-1] = '}' // nothing follows the comma
 		return dst
 	}
 	start := len(dst)
@@ -172,7 +172,7 @@ func sizeOfToolResult(t *mcp.CallToolResult) int {
 	return n
 }
 
-// appendToolResult appends the members of t and the closing brace.
+// appendToolResult appends the fields of t and the closing brace.
 func appendToolResult(dst []byte, t *mcp.CallToolResult) []byte {
 	dst = slices.Grow(dst, sizeOfToolResult(t))
 	dst = append(dst, `"content":[`...)
@@ -212,7 +212,7 @@ func isPlainContents(v *mcp.ReadResourceResult) bool {
 		!slices.ContainsFunc(v.Contents, func(c mcp.ResourceContents) bool { return c.Meta != nil })
 }
 
-// appendContents appends the members of v and the closing brace.
+// appendContents appends the fields of v and the closing brace.
 func appendContents(dst []byte, v *mcp.ReadResourceResult) []byte {
 	size := 64
 	for _, c := range v.Contents {
@@ -250,8 +250,8 @@ func appendContents(dst []byte, v *mcp.ReadResourceResult) []byte {
 	return append(dst, "]}"...)
 }
 
-// base64Pairs returns the two base64 characters of each 12 bits, the first in the low byte. It is
-// made when it is first needed, so that programs start faster.
+// base64Pairs returns the two base64 characters for each value of 12 bits, the first in the low
+// byte. It is made when it is first needed, so that programs start faster.
 var base64Pairs = sync.OnceValue(func() *[1 << 12]uint16 {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	var pairs [1 << 12]uint16
@@ -261,11 +261,11 @@ var base64Pairs = sync.OnceValue(func() *[1 << 12]uint16 {
 	return &pairs
 })
 
-// smallBlob is the size in bytes up to which the table of pairs is not worth making.
+// A blob of up to smallBlob bytes is not worth making the table of pairs.
 const smallBlob = 4 << 10
 
 // appendBase64 appends src in the standard encoding of base64. It takes about half the time of
-// package base64 for large blobs, because it converts 12 bits at once.
+// package base64 for large blobs, because it converts 12 bits at a time.
 func appendBase64(dst, src []byte) []byte {
 	if len(src) <= smallBlob {
 		return base64.StdEncoding.AppendEncode(dst, src)

@@ -179,7 +179,7 @@ func TestLegacyResultsHaveNoModernMembers(t *testing.T) {
 	}
 }
 
-// Rule S1: a pretty-printed json.RawMessage of a handler must not end the line of its message.
+// Rule S1: a line break in a handler's json.RawMessage must not end the message.
 func TestStructuredContentIsEncodedOnOneLine(t *testing.T) {
 	pretty := json.RawMessage("{\r\n  \"a\": [\n    1.50,\n    9007199254740993\n  ],\n  \"b\": \"\\n \\u00e9\"\n}")
 	original := bytes.Clone(pretty)
@@ -260,7 +260,7 @@ func TestAppendResultRejectsValuesThatAreNotObjects(t *testing.T) {
 	}
 }
 
-// The common result is appended without an allocation of its own.
+// The common result is appended without an allocation.
 func TestAppendingAPlainToolResultDoesNotAllocate(t *testing.T) {
 	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.Text("hello"), mcp.Image([]byte{1, 2}, "image/png")},
 		StructuredContent: json.RawMessage(`{"a":[1]}`)}

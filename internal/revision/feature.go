@@ -19,7 +19,7 @@ type Feature struct {
 var (
 	FormElicitation = Feature{first: v06}
 	URLElicitation  = Feature{first: v11}
-	ElicitationIDs  = Feature{first: v11, last: v11} // the ids to which notifications/elicitation/complete refers
+	ElicitationIDs  = Feature{first: v11, last: v11} // the IDs that notifications/elicitation/complete refers to
 	SamplingTools   = Feature{first: v11}
 )
 
@@ -47,7 +47,7 @@ var (
 // The features of the envelope.
 var (
 	Batches      = Feature{first: v03, last: v03} // several messages in one array (2025-03-26, basic, Batching)
-	NullErrorIDs = Feature{last: v06}             // an error whose request has no readable id carries the id null
+	NullErrorIDs = Feature{last: v06}             // an error about a request without a readable ID has the ID null
 )
 
 // In reports whether revision r has the feature.
@@ -55,16 +55,15 @@ func (f Feature) In(r mcp.Revision) bool {
 	return r >= f.first && (f.last == "" || r <= f.last)
 }
 
-// NotificationPrefix begins the names of notifications. The names of requests do not begin
-// with it.
+// NotificationPrefix is the prefix of the names of all notifications, and of no requests.
 const NotificationPrefix = "notifications/"
 
 // maxExtensionMethod limits the names of methods, in bytes, because they are sent in a
 // header.
 const maxExtensionMethod = 128
 
-// officialMethods are the methods of official extensions since 2026-07-28. In 2025-11-25
-// some of these names belong to the core protocol.
+// officialMethods lists the methods of official extensions since 2026-07-28. In
+// 2025-11-25 some of these names belong to the core protocol.
 var officialMethods = map[string]string{
 	mcp.MethodGetTask:     mcp.ExtensionTasks,
 	mcp.MethodUpdateTask:  mcp.ExtensionTasks,
@@ -96,7 +95,7 @@ func CheckExtensionMethod(method, extension string) error {
 		return fmt.Errorf("method %q belongs to the extension %s", method, owner)
 	case Lookup(method) != nil:
 		return fmt.Errorf("method %q belongs to the protocol: choose another name", method)
-	case strings.HasPrefix(method, "rpc."): // JSON-RPC 2.0, section 4
+	case strings.HasPrefix(method, "rpc."): // reserved by JSON-RPC 2.0, section 4
 		return fmt.Errorf("method %q: JSON-RPC reserves the prefix rpc.: choose another name", method)
 	}
 	return nil
@@ -110,8 +109,8 @@ func LeavesToExtensions(method string, r mcp.Revision) bool {
 	return Lookup(method) == nil
 }
 
-// DowngradeClientCapabilities returns a client's capabilities in the form that a server of
-// revision r can read.
+// DowngradeClientCapabilities converts a client's capabilities into a form that a server
+// of revision r can read.
 func DowngradeClientCapabilities(r mcp.Revision, c mcp.ClientCapabilities) mcp.ClientCapabilities {
 	if r != onlyTasks {
 		c.Tasks = nil
@@ -123,10 +122,10 @@ func DowngradeClientCapabilities(r mcp.Revision, c mcp.ClientCapabilities) mcp.C
 }
 
 // declareAsExperimental declares extensions in a handshake. The schemas of the legacy
-// revisions know experimental capabilities only. Newer peers also look for extensions in
+// revisions know only experimental capabilities. Newer peers also look for extensions in
 // the handshake (SEP-2133, Capabilities), so they are declared in both places. The tasks
-// extension is left out, because legacy revisions have tasks in the core protocol or not at
-// all.
+// extension is left out, because legacy revisions define tasks in the core protocol or not
+// at all.
 func declareAsExperimental(
 	experimental, extensions map[string]json.RawMessage,
 ) (both, early map[string]json.RawMessage) {
@@ -140,11 +139,11 @@ func declareAsExperimental(
 	return both, early
 }
 
-// MissingFeature is the text of an error that is an errors.ErrUnsupported.
+// MissingFeature is an error that matches errors.ErrUnsupported. Its value is the text.
 type MissingFeature string
 
 // Error returns the text.
 func (e MissingFeature) Error() string { return string(e) }
 
-// Is makes e an errors.ErrUnsupported.
+// Is makes e match errors.ErrUnsupported.
 func (e MissingFeature) Is(target error) bool { return target == errors.ErrUnsupported }

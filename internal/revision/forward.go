@@ -10,8 +10,8 @@ import (
 
 // DecodeExceptText decodes a result of tools/call whose content consists of texts and images without annotations, which
 // all revisions can read. It sets StructuredContent and IsError, and the entries of Meta that may be forwarded, which
-// refer to raw, and Source to raw. It returns false for other results, and for those that the decoder of package mcp
-// might reject. Raw must be a JSON object that has been checked.
+// refer to raw, and Source to raw. It returns false for all other results, and for results that the decoder of package
+// mcp might reject. raw must be a JSON object that has been checked.
 func DecodeExceptText(raw []byte) (result *mcp.CallToolResult, ok bool) {
 	result = &mcp.CallToolResult{ResultBase: mcp.ResultBase{Source: raw}}
 	hasContent := false
@@ -56,7 +56,7 @@ func isText(value []byte) bool {
 	for block := range jsonscan.Elements(value) {
 		var kind []byte
 		var hasText, hasData, hasMIMEType bool
-		for name, value := range jsonrpc.All(block) { // none if it is not an object
+		for name, value := range jsonrpc.All(block) { // yields nothing if it is not an object
 			switch name {
 			case "type":
 				kind = value
@@ -77,10 +77,9 @@ func isText(value []byte) bool {
 	return true
 }
 
-// AppendForwarded appends the Source of a result for a peer of revision r, on one line. It replaces
-// _meta by the members of Meta that the Source has, and adds the resultType and identity of this
-// server; see AppendResult. Source must be a JSON object that has been checked. Downgrade must not change the
-// result.
+// AppendForwarded appends the Source of a result for a peer of revision r, on one line. It replaces _meta with the
+// entries of Meta that also occur in the Source, and adds the resultType and identity of this server; see
+// AppendResult. Source must be a JSON object that has been checked. Downgrade must not change the result.
 //
 // If Source is a slice of memory, AppendForwarded may change memory, and return a slice of it to avoid the copy of a
 // long Source.
@@ -119,10 +118,11 @@ func AppendForwarded(dst []byte, r mcp.Revision, result *mcp.CallToolResult, ide
 	return dst
 }
 
-// consecutive returns the members of a result but resultType and _meta, without the braces, if they follow one another.
+// consecutive returns the fields of a result other than resultType and _meta, without the braces, if they follow one
+// another.
 func consecutive(result []byte) (members []byte, ok bool) {
 	from, to, ended := 0, 0, false
-	begin := jsonscan.SkipSpace(result, 0) + 1 // of the next member
+	begin := jsonscan.SkipSpace(result, 0) + 1 // beginning of the next field
 	for name, value := range jsonrpc.All(result) {
 		end := jsonscan.Offset(result, value) + len(value)
 		switch {
@@ -143,8 +143,8 @@ func consecutive(result []byte) (members []byte, ok bool) {
 // minInPlace is the length of a text, in bytes, from which appendIn does not copy it.
 const minInPlace = 16 << 10
 
-// appendIn appends text to dst. If text is long and a slice of memory, behind enough of it for dst, the result is a
-// slice of memory, into which dst is copied.
+// appendIn appends text to dst. If text is long and a slice of memory with enough space before it for dst, appendIn
+// copies dst there instead and returns a slice of memory.
 func appendIn(memory, dst, text []byte) []byte {
 	at := jsonscan.Offset(memory, text)
 	if at < len(dst) || len(text) < minInPlace {

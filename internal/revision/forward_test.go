@@ -49,8 +49,8 @@ func TestDecodeExceptTextAcceptsText(t *testing.T) {
 	}
 }
 
-// FuzzForward compares a result that is forwarded without decoding its text with the same result when it is decoded,
-// stripped of what belongs to the connection, and encoded, for every revision.
+// FuzzForward compares a result that is forwarded without decoding its text with the same result decoded, stripped
+// of what belongs to the connection, and encoded again, for every revision.
 func FuzzForward(f *testing.F) {
 	for _, raw := range []string{
 		`{"content":[{"type":"text","text":"a\u00e9\n","x":1.50}],"structuredContent":{"n":1.0},"isError":false,` +
@@ -102,7 +102,7 @@ func FuzzForward(f *testing.F) {
 			got := revision.AppendForwarded([]byte("x"), r, result, identity, nil)[1:]
 			must.That(t, !bytes.ContainsAny(got, "\r\n"), "%q has line breaks", got)
 			must.Equal(t, canonical(t, got), canonical(t, want), raw, r, got, want)
-			for _, space := range []int{0, 50, 500} { // in front of the result
+			for _, space := range []int{0, 50, 500} { // bytes before the result
 				memory := append(bytes.Repeat([]byte{'{'}, space), raw...)
 				inMemory := *result
 				inMemory.Source = memory[space:]
@@ -138,8 +138,8 @@ var translated = []translation{
 }
 
 // FuzzTranslate encodes a result of 2026-07-28 for every revision. The encoding is valid for the schema of the
-// revision, names the same tools, resources and prompts in the same order, and has no member that the result did not
-// have, so that no hint or capability appears on the way. The result, which calls share, does not change.
+// revision, names the same tools, resources and prompts in the same order, and contains no key that the result
+// lacked, so that no hint or capability appears on the way. The result, which calls share, does not change.
 func FuzzTranslate(f *testing.F) {
 	for name, raw := range spec.Examples(mcp.V20260728) {
 		if at := slices.IndexFunc(translated,
@@ -187,8 +187,8 @@ func FuzzTranslate(f *testing.F) {
 var withoutWrapper = strings.NewReplacer(".structuredContent.result", ".structuredContent",
 	".outputSchema.properties.result", ".outputSchema")
 
-// mayAppear reports whether a member may be new in a downgraded result: it belongs to the text that takes the place of
-// a block, or to the schema of the object in which a value is sent to older peers.
+// mayAppear reports whether a key may be new in a downgraded result: it belongs to the text that takes the place of a
+// block, or to the schema of the object in which a value is sent to older peers.
 func mayAppear(member string) bool {
 	switch member {
 	case ".content[].text", ".content[].type=text", ".content[].type", ".content", ".messages[].content.text",
@@ -199,7 +199,7 @@ func mayAppear(member string) bool {
 	return false
 }
 
-// membersAt returns the paths of all members of a document, and of the values of those that are strings or booleans.
+// membersAt returns the paths of all keys of a document, with the values of strings and booleans.
 func membersAt(t *testing.T, raw []byte) map[string]bool {
 	all := make(map[string]bool)
 	var walk func(at string, value any)

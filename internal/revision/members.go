@@ -7,7 +7,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// WithResultType returns the JSON of a result with its resultType, which is "complete" if the result has none.
+// WithResultType returns the JSON of a result with its resultType, or "complete" if the result has none.
 func WithResultType(result json.RawMessage) json.RawMessage {
 	if _, ok := jsonrpc.Get(result, "resultType"); ok {
 		return result
@@ -15,7 +15,7 @@ func WithResultType(result json.RawMessage) json.RawMessage {
 	return withMember(result, "resultType", []byte(`"complete"`))
 }
 
-// withMember returns a JSON object with one member added or replaced. An object that is nil or no
+// withMember returns a JSON object with one key added or replaced. A value that is nil or not an
 // object counts as empty.
 func withMember(object []byte, name string, value []byte) []byte {
 	out := jsonrpc.AppendString(append(make([]byte, 0, len(object)+len(name)+len(value)+8), '{'), name)
@@ -29,7 +29,7 @@ func withMember(object []byte, name string, value []byte) []byte {
 	return append(out, '}')
 }
 
-// selectMembers returns an object with the members that both have, with the values of selected in the order of
+// selectMembers returns an object with the keys that both contain, with the values of selected in the order of
 // object.
 func selectMembers(object []byte, selected mcp.Meta) []byte {
 	out := []byte{'{'}

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Sender is the side, or both sides, that may send a message.
+// Sender says which side, or whether both sides, may send a message.
 type Sender uint8
 
 // The senders of messages.
@@ -31,7 +31,7 @@ type Method struct {
 	Since2026    Sender       // the sender since 2026-07-28, if it is not Sender
 }
 
-// From returns who may send the method in revision r, which must have the method.
+// From returns who may send the method in revision r. The revision must have the method.
 func (m *Method) From(r mcp.Revision) Sender {
 	if r.Modern() && m.Since2026 != 0 {
 		return m.Since2026
@@ -53,7 +53,7 @@ const (
 )
 
 // methods lists every method of every revision. Input requests of 2026-07-28 travel inside
-// a result and have no row; extensions have none either. Tests compare the table with the
+// a result and have no row; neither do extensions. Tests compare the table with the
 // official schemas.
 var methods = []Method{
 	{Name: mcp.MethodInitialize, Sender: Client, First: v2024, Last: v11},
@@ -123,9 +123,9 @@ func FromClient(method string, r mcp.Revision, notification bool) bool {
 // an extension.
 func IsNotification(method string) bool { return strings.HasPrefix(method, NotificationPrefix) }
 
-// NameMember returns the member of a request's params that identifies the target, such as
-// the name of the tool. It returns "" for a method without one. Over HTTP the Mcp-Name
-// header repeats this member (2026-07-28, basic/transports/streamable-http).
+// NameMember returns the key in a request's params that identifies the target, such as
+// the name of the tool. It returns "" for a method without such a key. Over HTTP, the
+// Mcp-Name header repeats its value (2026-07-28, basic/transports/streamable-http).
 func NameMember(method string) string {
 	switch method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt:
@@ -153,7 +153,7 @@ func CancelledID(m *jsonrpc.Message) (id jsonrpc.ID) {
 	return id
 }
 
-// RequestedTTL returns the time to live of a task whose request has the member task in its params:
+// RequestedTTL returns the time to live of a task, given the field task in the params of its request:
 // what the requestor asks for, at least minTTL and at most limit. The response reports it (2025-11-25,
 // basic/utilities/tasks, TTL and Resource Management).
 func RequestedTTL(task []byte, limit time.Duration) (time.Duration, error) {
@@ -183,7 +183,7 @@ func WithTask(params []byte, ttl time.Duration) []byte {
 	return withMember(params, "task", append(strconv.AppendInt([]byte(`{"ttl":`), max(ttl.Milliseconds(), 1), 10), '}'))
 }
 
-// WithRelatedTask returns object with the id of a task in its _meta. Object is the params or the
+// WithRelatedTask returns object with the id of a task in its _meta. object is the params or the
 // result of a message that belongs to the task, a JSON object that has been checked, or nil
 // (2025-11-25, basic/utilities/tasks, Related Task Metadata).
 func WithRelatedTask(object []byte, id string) []byte {

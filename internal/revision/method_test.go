@@ -19,7 +19,7 @@ func row(r mcp.Revision, name string) *revision.Method {
 	return nil
 }
 
-// Input requests of 2026-07-28 are not messages and have no row. The methods of the tasks extension have none either.
+// Input requests of 2026-07-28 are not messages and have no row. Neither do the methods of the tasks extension.
 func TestTableHasEveryMethodOfTheSchemas(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		for _, want := range spec.Methods(r) {

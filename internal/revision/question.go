@@ -10,7 +10,8 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// What an older client cannot read in a question of a server, and an older server in the answer:
+// Parts of a question of a server that an older client cannot read, or parts of the answer that an older server
+// cannot read:
 //
 //	part                     since        for an older peer
 //	audio                    2025-03-26   becomes text
@@ -21,12 +22,12 @@ import (
 //	includeContext           any          is removed since 2025-11-25, unless the client declares it
 const sinceBlocks = mcp.V20251125
 
-// errMultipleChoice is the error for a form that the revision of the client does not have.
+// errMultipleChoice is the error for a form that the client's revision cannot express.
 const errMultipleChoice = MissingFeature("a form with a required multiple choice is not supported by the revision of " +
 	"the protocol of this call")
 
-// DowngradeQuestion returns the params of a request for input in the form that a client of revision r with the declared
-// capabilities can read. The error is a [MissingFeature].
+// DowngradeQuestion converts the params of a request for input into a form that a client of revision r with the
+// declared capabilities can read. The error is a [MissingFeature].
 func DowngradeQuestion(r mcp.Revision, declared *mcp.ClientCapabilities, method string,
 	params json.RawMessage) (json.RawMessage, error) {
 	switch {
@@ -40,7 +41,8 @@ func DowngradeQuestion(r mcp.Revision, declared *mcp.ClientCapabilities, method 
 	return params, nil
 }
 
-// DowngradeAnswer returns the answer to a request for input in the form that a server of revision r can read.
+// DowngradeAnswer converts the answer to a request for input into a form that a server of revision r can
+// read.
 func DowngradeAnswer(r mcp.Revision, method string, answer json.RawMessage) json.RawMessage {
 	var result mcp.CreateMessageResult
 	if method != mcp.MethodCreateMessage || r >= sinceBlocks || schema.Decode(answer, &result) != nil ||
@@ -85,8 +87,8 @@ func downgradeSampling(r mcp.Revision, params json.RawMessage) json.RawMessage {
 	return encodedOr(params, &p)
 }
 
-// withoutContext removes includeContext if the client has not declared it. The client may ignore this member, but
-// servers should not send it then (2025-11-25, client/sampling, Capabilities).
+// withoutContext removes includeContext if the client has not declared it. The client may ignore this field, but
+// servers should not send it (2025-11-25, client/sampling, Capabilities).
 func withoutContext(declared *mcp.ClientCapabilities, params json.RawMessage) json.RawMessage {
 	include, _ := jsonrpc.Get(params, "includeContext")
 	if include == nil || jsonrpc.Unquote(include) == string(mcp.IncludeNone) ||
@@ -103,7 +105,7 @@ func downgradeForm(params json.RawMessage) (json.RawMessage, error) {
 	}
 	form, err := mcp.ParseElicitSchema(p.RequestedSchema)
 	if err != nil {
-		return params, nil // the client reports it
+		return params, nil // the client will report the error
 	}
 	all := len(form.Properties)
 	form.Properties = slices.DeleteFunc(form.Properties, func(p mcp.ElicitProperty) bool {
@@ -130,8 +132,8 @@ func downgradeForm(params json.RawMessage) (json.RawMessage, error) {
 	return encodedOr(params, &p), nil
 }
 
-// encodedOr returns the JSON of value. It returns the original if value cannot be encoded, which does not happen to
-// what has been decoded.
+// encodedOr returns the JSON of value. It returns the original if value cannot be encoded, which cannot happen to a
+// value that was decoded.
 func encodedOr(original json.RawMessage, value any) json.RawMessage {
 	if raw, err := schema.Marshal(value); err == nil {
 		return raw

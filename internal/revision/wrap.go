@@ -10,17 +10,17 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// Until 2025-11-25 structured content was an object. Other values are sent as the only member of an object, as by the
-// SDKs for Python and TypeScript.
+// Until 2025-11-25 structured content was an object. Other values are sent in an object with a single key, as the
+// SDKs for Python and TypeScript do.
 const wrapper = "result"
 
-// WrapValue returns a value as the only member of an object.
+// WrapValue returns an object with the value under its only key.
 func WrapValue(value json.RawMessage) json.RawMessage {
 	out := append(make(json.RawMessage, 0, len(value)+len(wrapper)+5), `{"`+wrapper+`":`...)
 	return append(append(out, value...), '}')
 }
 
-// UnwrapValue returns the value that WrapValue was given, and whether object has exactly that form.
+// UnwrapValue undoes WrapValue, and reports whether object has exactly that form.
 func UnwrapValue(object json.RawMessage) (value json.RawMessage, ok bool) {
 	if !isObject(object) {
 		return nil, false
@@ -35,8 +35,8 @@ func UnwrapValue(object json.RawMessage) (value json.RawMessage, ok bool) {
 }
 
 // wrapSchema returns the schema of the values that WrapValue returns for the values of schema. It returns nil if
-// objects or null may match the schema, because they are not wrapped, and if the schema has references that would
-// change their meaning.
+// objects or null may match the schema, because these are not wrapped, or if the schema contains references whose
+// meaning would change.
 func wrapSchema(schema json.RawMessage) json.RawMessage {
 	if !alwaysWrapped(schema) || !canBeWrapped(schema) {
 		return nil
@@ -52,7 +52,7 @@ func wrapSchema(schema json.RawMessage) json.RawMessage {
 	return append(out, `},"required":["`+wrapper+`"]}`...)
 }
 
-// rootKeywords stay at the root of a schema: the dialect, and what references name.
+// rootKeywords stay at the root of a schema: the dialect, and the targets of references.
 var rootKeywords = []string{"$schema", "$defs", "definitions"}
 
 // alwaysWrapped reports whether the type of a schema allows neither an object nor null.
@@ -74,10 +74,11 @@ func alwaysWrapped(schema json.RawMessage) bool {
 	return true
 }
 
-// unwrapped are the types of values that are not wrapped: null often means that there is no structured content.
+// unwrapped lists the types of values that are not wrapped: null often means that there is no structured
+// content.
 var unwrapped = []string{"object", "null"}
 
-// canBeWrapped reports whether all references in a schema to itself are to its definitions.
+// canBeWrapped reports whether all references within a schema point to its definitions.
 func canBeWrapped(schema json.RawMessage) bool {
 	if _, ok := jsonrpc.Get(schema, "$id"); ok {
 		return false

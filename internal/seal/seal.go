@@ -23,7 +23,7 @@ type Keys struct {
 	aeads []cipher.AEAD // Seal uses the first, Open tries all
 }
 
-// New returns Keys with the given keys, the newest first. Older keys remain valid for
+// New returns Keys with the given keys, newest first. Older keys remain valid for
 // opening, so that keys can be rotated. Without keys, New generates a random key for this
 // process. New does not retain the slices.
 func New(keys ...[]byte) (*Keys, error) {
@@ -52,14 +52,14 @@ func New(keys ...[]byte) (*Keys, error) {
 	return k, nil
 }
 
-// Seal encrypts text and returns it in unpadded base64url. Open returns the text for the
-// same purpose only.
+// Seal encrypts text and returns it in unpadded base64url. Open returns the text only
+// for the same purpose.
 func (k *Keys) Seal(purpose string, text []byte) string {
 	return base64.RawURLEncoding.EncodeToString(k.aeads[0].Seal(nil, nil, text, []byte(purpose)))
 }
 
 // ErrInvalid is the error for every sealed text that cannot be opened. It is also the error for a text
-// that belongs to another caller, who must not learn that it is valid.
+// that belongs to another caller, so that nobody learns that the text is valid.
 var ErrInvalid = errors.New("sealed by another server, for another caller or for another purpose, or modified")
 
 // Open returns the text that Seal sealed for purpose. The error is ErrInvalid.
@@ -75,13 +75,13 @@ func (k *Keys) Open(purpose, sealed string) ([]byte, error) {
 	return text, err
 }
 
-// SealBytes is Seal without base64url. The result is 28 bytes longer than text.
+// SealBytes encrypts text as Seal does, without base64url. The result is 28 bytes longer than text.
 func (k *Keys) SealBytes(purpose string, text []byte) []byte {
 	return k.aeads[0].Seal(nil, nil, text, []byte(purpose))
 }
 
-// OpenBytes returns the text that SealBytes sealed for purpose. It reports whether the first key
-// sealed it, and not an older one. The error is ErrInvalid.
+// OpenBytes returns the text that SealBytes sealed for purpose. newest reports whether the first
+// key sealed it, rather than an older one. The error is ErrInvalid.
 func (k *Keys) OpenBytes(purpose string, sealed []byte) (text []byte, newest bool, err error) {
 	for i, aead := range k.aeads {
 		if text, err := aead.Open(nil, nil, sealed, []byte(purpose)); err == nil {

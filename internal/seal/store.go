@@ -14,10 +14,10 @@ import (
 )
 
 // Store returns a Store that encrypts the values and log entries in s. Each is bound to its key, so that it
-// cannot be moved to another one. Keys, topics, messages and members of sets are not encrypted.
+// cannot be moved to another key. Keys, topics, messages and members of sets are not encrypted.
 //
-// An entry that no key opens does not exist: a session that was stored before the server had keys, or whose
-// key was removed, has ended. The error wraps store.ErrNotFound and ErrInvalid.
+// An entry that no key opens counts as missing: a session that was stored before the server had keys, or
+// whose key was removed, has ended. The error wraps store.ErrNotFound and ErrInvalid.
 func (k *Keys) Store(s store.Store, logger *slog.Logger) store.Store {
 	entries := &entries{seals: k, logger: logger}
 	return store.Join(sealedKV{s, entries}, s, sealedLog{s, entries}, s)
@@ -27,14 +27,14 @@ func (k *Keys) Store(s store.Store, logger *slog.Logger) store.Store {
 type entries struct {
 	seals  *Keys
 	logger *slog.Logger
-	failed loglimit.Limiter // lines about entries that no key opens
+	failed loglimit.Limiter // limits log lines about entries that no key opens
 
 	resealedAt atomic.Int64 // when an entry was last encrypted again, in nanoseconds of Unix time
 }
 
-// resealInterval is the minimum time between two entries that are encrypted again with the newest
-// key. While replicas with different first keys share a session, they would otherwise write it with
-// every request.
+// resealInterval is the minimum time between encrypting two entries again with the newest key.
+// Without it, replicas with different first keys that share a session would write it with every
+// request.
 const resealInterval = 10 * time.Millisecond
 
 // open decrypts an entry. The error wraps store.ErrNotFound and ErrInvalid.
@@ -89,7 +89,7 @@ func (s sealedKV) Touch(ctx context.Context, key string, ttl time.Duration) (sto
 	switch version, err := s.Put(ctx, key, item.Value, store.PutOptions{TTL: ttl, IfVersion: item.Version}); {
 	case err == nil:
 		item.Version = version
-	case errors.Is(err, store.ErrConflict): // another replica has written it
+	case errors.Is(err, store.ErrConflict): // another replica wrote it first
 	default:
 		return store.Item{}, err
 	}

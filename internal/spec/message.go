@@ -19,14 +19,14 @@ import (
 // requestMethod does, the method of the request. In 2025-03-26, raw may be a batch in which all results are for
 // requestMethod.
 //
-// In 2026-07-28 the methods of the tasks extension are valid too, and the resultType of a result also selects the
+// In 2026-07-28, the methods of the tasks extension are valid, too, and the resultType of a result also selects the
 // definition.
 //
 // ValidateMessage is stricter than the schemas in three ways. Error codes must be known to the revision: in
 // 2026-07-28, the retired -32002 and -32042 and the undefined codes from -32099 to -32020 are invalid. An
-// input_required result must have inputRequests or requestState. Before 2026-07-28, a result must not have a
+// input_required result must contain inputRequests or requestState. Before 2026-07-28, a result must not contain a
 // resultType. It is more lenient in one way: before 2025-11-25 the schemas require an id in every error, but an error
-// about an unreadable id has a null id or none.
+// about an unreadable ID contains a null ID or none.
 func ValidateMessage(rev mcp.Revision, raw []byte, requestMethod string) error {
 	if jsontext.Value(raw).Kind() == '[' {
 		return validateBatch(rev, raw, requestMethod)
@@ -190,8 +190,8 @@ func taskAugmentable(method string) bool {
 	return method == mcp.MethodCallTool || method == mcp.MethodCreateMessage || method == mcp.MethodElicit
 }
 
-// validateInputRequired also checks that a member is present: the text of the specification requires that, the schema
-// does not.
+// validateInputRequired also checks that inputRequests or requestState is present: the text of the specification
+// requires that, but the schema does not.
 func validateInputRequired(raw []byte) error {
 	var result map[string]json.RawMessage
 	if err := jsonv2.Unmarshal(raw, &result); err != nil {
@@ -203,7 +203,7 @@ func validateInputRequired(raw []byte) error {
 	return Validate(mcp.V20260728, "InputRequiredResult", raw)
 }
 
-// errorDefinitions are the definitions for error codes.
+// errorDefinitions maps error codes to their definitions.
 var errorDefinitions = map[mcp.Revision]map[int64]string{
 	mcp.V20251125: {
 		mcp.CodeURLElicitationRequired: "URLElicitationRequiredError",
@@ -245,7 +245,7 @@ func validateError(rev mcp.Revision, m message) error {
 	return nil
 }
 
-// members returns the members of an error response that are present.
+// members returns the keys of an error response that are present, with their values.
 func (m message) members() map[string]json.RawMessage {
 	members := map[string]json.RawMessage{"jsonrpc": m.JSONRPC, "id": m.ID, "error": m.Error}
 	for name, value := range members {

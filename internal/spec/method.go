@@ -40,7 +40,7 @@ type Method struct {
 	Name       string
 	Definition string // such as CallToolRequest
 	Kind       Kind
-	// FromClient and FromServer are the roles that send it. The server sends input requests.
+	// FromClient and FromServer report which roles send the method. The server sends input requests.
 	FromClient bool
 	FromServer bool
 }
@@ -92,7 +92,7 @@ func isUnion(definition string) bool {
 	return false
 }
 
-// definition is the part of a definition that has the method.
+// definition is the part of a definition that contains the method.
 type definition struct {
 	Ref        string       `json:"$ref"`
 	AllOf      []definition `json:"allOf"`
@@ -116,8 +116,8 @@ func (d definition) method() string {
 	return ""
 }
 
-// includes reports whether the union d has the definition with that name. The schemas write a union of one definition
-// as the definition itself, so it is found by its method.
+// includes reports whether the union d includes the definition with that name. The schemas write a union of one
+// definition as the definition itself, so that one is found by its method.
 func (d definition) includes(name, method string) bool {
 	return d.method() == method || slices.ContainsFunc(d.AnyOf, func(part definition) bool {
 		return path.Base(part.Ref) == name

@@ -67,7 +67,7 @@ func TestValidateMessageRejects(t *testing.T) {
 	for _, c := range []struct {
 		what   string
 		rev    mcp.Revision
-		method string // of the request, for results
+		method string // method of the request, for results
 		raw    string
 	}{
 		{"another version of JSON-RPC", mcp.V20241105, "", `{"jsonrpc":"1.0","id":1,"method":"ping"}`},

@@ -13,9 +13,9 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Validate returns an error if raw is not valid JSON for a definition in the schema of rev. Duplicate names, invalid
-// UTF-8 and strings without the format of the schema (uri, uri-template, byte) are errors. Unknown members are errors
-// only if the schema forbids them.
+// Validate returns an error if raw is not valid JSON for a definition in the schema of rev. Duplicate keys, invalid
+// UTF-8 and strings that do not have the format of the schema (uri, uri-template, byte) are errors. Unknown keys are
+// errors only if the schema forbids them.
 //
 // Two definitions accept more than the schemas say: the schemas are generated from TypeScript, and the generator makes
 // every number an integer. The content of ElicitResult and JSONValue accept any number, and JSONValue accepts null.
@@ -73,7 +73,7 @@ func compile(rev mcp.Revision) map[string]*jsonschema.Schema {
 	}
 
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // no references to other schemas
+	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // rejects references to other schemas
 	compiler.AssertFormat()
 	compiler.RegisterFormat(&jsonschema.Format{Name: "byte", Validate: validateBase64})
 	// The format of the validator rejects issue://{number}.

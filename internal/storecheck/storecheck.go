@@ -17,10 +17,10 @@ const (
 	MaxMessage = 64 << 10 // bytes of a message
 	MaxQueue   = 1024     // messages that a subscription holds
 
-	// MaxSeq is the largest number of an entry: the largest integer up to which a floating-point number is exact, for
-	// stores that compute with these.
+	// MaxSeq is the largest number of an entry: up to it, floating-point numbers are exact, for stores that compute
+	// with them.
 	MaxSeq = 1 << 53
-	// LogOverhead is the number of bytes that an entry counts in addition to its length.
+	// LogOverhead is how many bytes each entry counts in addition to its length.
 	LogOverhead = 128
 )
 

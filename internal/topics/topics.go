@@ -3,10 +3,10 @@ package topics
 
 import "sync"
 
-// Topics are the subscriptions of one process, by topic. M is the type of the messages. Topics never block. Set Lost
-// before the first use. Topics are safe for concurrent use and must not be copied.
+// Topics contains the subscriptions of one process, by topic. M is the type of the messages. Its methods never
+// block. Set Lost before the first use. A Topics is safe for concurrent use and must not be copied.
 type Topics[M any] struct {
-	// Lost is the report that messages may have been lost.
+	// Lost is the message that reports that messages may have been lost.
 	Lost M
 
 	mu     sync.Mutex
@@ -16,21 +16,21 @@ type Topics[M any] struct {
 
 // Subscription receives the messages of one topic.
 type Subscription[M any] struct {
-	// C delivers the messages. Both Close methods close it; messages that are in the queue can still be received then.
+	// C delivers the messages. Both Close methods close it; queued messages can still be received.
 	C <-chan M
 
 	all    *Topics[M]
 	topic  string
 	closed func() // called once by Close; may be nil
 
-	// Guarded by all.mu. The channel has one slot more than the queue, for a report of loss. While lost is set, the
-	// report is in the channel or was received, and it is the last message in the channel.
+	// Guarded by all.mu. The channel has one slot more than the queue, for a report of loss. While lost is set,
+	// that report was received or is the last message in the channel.
 	c    chan M
 	lost bool
 	done bool
 }
 
-// Subscribe adds a subscription, whose queue holds this number of messages. Closed is called when the subscriber
+// Subscribe adds a subscription. queue is how many messages may wait. closed is called when the subscriber
 // closes the subscription, but not by Topics.Close. It may be nil. After Close, Subscribe returns a closed
 // subscription.
 func (all *Topics[M]) Subscribe(topic string, queue int, closed func()) *Subscription[M] {
@@ -55,8 +55,8 @@ func (all *Topics[M]) Subscribe(topic string, queue int, closed func()) *Subscri
 	return s
 }
 
-// Deliver sends a message to the subscriptions of topic, or reports its loss to those whose queue is full. The message
-// must not change afterwards.
+// Deliver sends a message to the subscriptions of topic, or reports the loss to subscriptions whose queue is full. The
+// message must not change afterwards.
 func (all *Topics[M]) Deliver(topic string, message M) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -86,7 +86,7 @@ func (all *Topics[M]) Close() {
 	}
 }
 
-// Close ends the subscription. It is safe to call it more than once and concurrently.
+// Close ends the subscription. It may be called more than once and concurrently.
 func (s *Subscription[M]) Close() {
 	s.all.mu.Lock()
 	first := s.end()
@@ -96,7 +96,7 @@ func (s *Subscription[M]) Close() {
 	}
 }
 
-// end requires that all.mu is held. It reports whether the subscription was open.
+// end ends the subscription and reports whether it was open. all.mu must be held.
 func (s *Subscription[M]) end() bool {
 	if s.done {
 		return false
@@ -111,11 +111,11 @@ func (s *Subscription[M]) end() bool {
 	return true
 }
 
-// send requires that all.mu is held and s is open.
+// send queues a message or a report of loss. all.mu must be held and s must be open.
 func (s *Subscription[M]) send(message M, isLoss bool) {
 	if s.lost {
 		if len(s.c) > 0 {
-			return // the subscriber has not received the report yet, which covers the message, too
+			return // the report is still in the channel and covers this message, too
 		}
 		s.lost = false
 	}

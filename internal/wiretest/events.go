@@ -11,7 +11,7 @@ import (
 // Event is an event of an event stream.
 type Event struct{ ID, Name, Retry, Data string }
 
-// Seq returns the number of the event in its stream, which follows the last period of the id.
+// Seq returns the number of the event in its stream, which follows the last dot of the ID.
 func (e Event) Seq() string { return e.ID[strings.LastIndexByte(e.ID, '.')+1:] }
 
 // Events reads an event stream. It accepts what servers of this library write, and ignores comments.
@@ -27,7 +27,8 @@ func ReadEvents(r io.Reader) *Events {
 	return e
 }
 
-// Stream returns a reader of the events of a response, and fails the test if the response has none.
+// Stream returns a reader of the events of a response, and fails the test if the response is not an event
+// stream.
 func Stream(t testing.TB, resp *http.Response) *Events {
 	t.Helper()
 	if kind := resp.Header.Get("Content-Type"); resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
@@ -43,8 +44,8 @@ func (e *Events) Close() {
 	}
 }
 
-// Next returns the next event. A priming event has an id and no data. Ok is false at the end of the stream; an event
-// that is not complete then is dropped.
+// Next returns the next event. A priming event has an ID but no data. ok is false at the end of the stream; an
+// incomplete event at the end is dropped.
 func (e *Events) Next() (event Event, ok bool) {
 	for e.scan.Scan() {
 		field, value, _ := strings.Cut(e.scan.Text(), ": ")
@@ -66,7 +67,7 @@ func (e *Events) Next() (event Event, ok bool) {
 	return Event{}, false
 }
 
-// Data returns the data of the next event that has data, "" at the end of the stream.
+// Data returns the data of the next event with data, or "" at the end of the stream.
 func (e *Events) Data() string {
 	for {
 		event, ok := e.Next()
@@ -76,7 +77,7 @@ func (e *Events) Data() string {
 	}
 }
 
-// Until returns the first event whose data contains text. It fails the test if the stream ends before.
+// Until returns the first event whose data contains text. It fails the test if the stream ends first.
 func (e *Events) Until(t testing.TB, text string) Event {
 	t.Helper()
 	for {
@@ -89,7 +90,7 @@ func (e *Events) Until(t testing.TB, text string) Event {
 	}
 }
 
-// Take returns the next n events, fewer if the stream ends before, and all if n is negative.
+// Take returns the next n events, fewer if the stream ends first, or all if n is negative.
 func (e *Events) Take(n int) (all []Event) {
 	for n < 0 || len(all) < n {
 		event, ok := e.Next()
@@ -101,7 +102,7 @@ func (e *Events) Take(n int) (all []Event) {
 	return all
 }
 
-// Ends fails the test if the stream has another event with data.
+// Ends fails the test if another event with data follows.
 func (e *Events) Ends(t testing.TB) {
 	t.Helper()
 	if data := e.Data(); data != "" {

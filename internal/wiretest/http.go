@@ -23,7 +23,7 @@ const (
 	Meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{}}`
 
-	// Initialize is the first request of a session. It has the revision as its only verb.
+	// Initialize is the first request of a session. Its only formatting verb is the revision.
 	Initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"%s",` +
 		`"clientInfo":{"name":"c","version":"1"},"capabilities":{}}}`
 
@@ -31,9 +31,9 @@ const (
 	Initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
-// NewRequest returns an HTTP request for a server or a handler. A header is a pair of a name and a value. A POST has
-// the Content-Type and Accept of a client, which a header replaces, or removes if its value is empty. The headers Host
-// and RemoteAddr set the fields of the request. NewRequest panics if method or url is invalid.
+// NewRequest returns an HTTP request for a server or a handler. header contains pairs of a name and a value. A POST
+// carries the Content-Type and Accept of a client; a header replaces them, or removes them if its value is empty. The
+// headers Host and RemoteAddr set the fields of the request. NewRequest panics if method or url is invalid.
 func NewRequest(ctx context.Context, method, url, body string, header ...string) *http.Request {
 	req := httptest.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	req.RequestURI = ""
@@ -67,7 +67,7 @@ func Do(t testing.TB, method, url, body string, header ...string) *http.Response
 	return DoWith(t, http.DefaultClient, method, url, body, header...)
 }
 
-// DoWith is Do with a client.
+// DoWith sends a request as Do does, with c.
 func DoWith(t testing.TB, c *http.Client, method, url, body string, header ...string) *http.Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -98,7 +98,7 @@ func Text(t testing.TB, resp *http.Response) string {
 	return string(raw)
 }
 
-// Modern returns a request of 2026-07-28 with these members of params, and its headers.
+// Modern returns the body and the headers of a request of 2026-07-28 whose params contain members.
 func Modern(id, method, members string) (body string, header []string) {
 	header = []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method}
 	for _, name := range []string{"name", "uri", "taskId"} {
@@ -113,7 +113,7 @@ func Modern(id, method, members string) (body string, header []string) {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s%s}}`, id, method, members, Meta), header
 }
 
-// Session starts a session of a revision, and returns the headers of its requests. The given headers are among them.
+// Session starts a session of a revision, and returns the headers of its requests. They include the given headers.
 func Session(t testing.TB, url, revision string, header ...string) []string {
 	t.Helper()
 	resp := Do(t, http.MethodPost, url, fmt.Sprintf(Initialize, revision), header...)

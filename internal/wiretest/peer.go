@@ -20,8 +20,8 @@ type Peer struct {
 	served chan error
 }
 
-// Connect calls serve with the server's end of a connection, and returns the client's. The connection ends with the
-// test.
+// Connect calls serve with the server's end of a connection, and returns the client's end. The connection is closed
+// when the test ends.
 func Connect(t testing.TB, serve func(context.Context, transport.Conn) error) *Peer {
 	near, far := transport.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
@@ -60,7 +60,7 @@ func (p *Peer) Send(messages ...string) {
 	}
 }
 
-// Receive returns the next message, "" at the end of the connection.
+// Receive returns the next message, or "" at the end of the connection.
 func (p *Peer) Receive() string {
 	p.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Readers behave like the readers of event streams in the clients of other SDKs, as their code was in August 2026, and
-// in earlier versions that are in use. None follows the HTML standard in everything:
+// Readers behave like the readers of event streams in the clients of other SDKs, as of August 2026 and in earlier
+// versions still in use. None follows the HTML standard in every respect:
 //
 //	reader                     what it does not read, or reads in another way    what our streams do about it
 //	-------------------------  ------------------------------------------------  ------------------------------------
@@ -60,27 +60,27 @@ var Readers = []Reader{
 // Reader is the reader of one SDK.
 type Reader struct {
 	Name                  string
-	Pair, Session, Modern bool   // which streams it reads: HTTP+SSE, those of a session, those of 2026-07-28
-	Newest                string // the newest revision of a session that its clients offer; "": all
+	Pair, Session, Modern bool   // which streams it reads: HTTP+SSE, in a session, of 2026-07-28
+	Newest                string // newest revision with sessions that its clients offer; "": all
 
 	named         naming
 	anyName       bool // the name does not matter
 	keepsName     bool // a name applies to the events that follow, too
-	keepsID       bool // an empty line ends an event without fields, if an earlier one has an id
+	keepsID       bool // after an event with an ID, an empty line ends an event even without fields
 	strictFields  bool // an unknown field is an error
 	noRetry       bool // retry is an unknown field
 	colons        bool // a line without a colon is an error
-	once          bool // a second id or name of one event is an error
+	once          bool // a second ID or name in one event is an error
 	cutsData      bool // a data line ends at U+0085, U+2028 or U+2029
 	splitsLines   bool // these characters end any line
-	trims         bool // spaces around a value do not count
+	trims         bool // spaces around a value are removed
 	joinsLines    bool // data lines are joined without a line break
 	skipsBareData bool // a data field without a value, and without a space, is skipped
 	noEmptyData   bool // an event without data is an error
 	places        int  // empty lines without an event until the stream is silent; 0: no limit
 }
 
-// naming is what a reader does with a message that has no name.
+// naming says what a reader does with a message without an event name.
 type naming int
 
 const (
@@ -122,7 +122,7 @@ func (r *Reader) lines(stream string) []string {
 		}
 	}
 	lines := strings.Split(strings.NewReplacer(breaks...).Replace(stream), "\n")
-	return lines[:len(lines)-1] // the last one is not complete
+	return lines[:len(lines)-1] // the last line is not complete
 }
 
 var separators = []string{"\u0085", "\u2028", "\u2029"}
@@ -169,7 +169,7 @@ func (e *readerEvent) field(r *Reader, line string) error {
 	return nil
 }
 
-// message returns the message of the event, "" if it has none.
+// message returns the message of the event, or "" if there is none.
 func (e *readerEvent) message(r *Reader) (string, error) {
 	separator := "\n"
 	if r.joinsLines {

@@ -9,12 +9,12 @@ import (
 	"github.com/parley-mcp/parley/internal/wiretest"
 )
 
-// Each stream is one that the HTML standard reads as the two messages.
+// By the HTML standard, each stream contains the two messages.
 func TestReadersRejectWhatOtherSDKsReject(t *testing.T) {
 	const first, second = "event: message\ndata: {\"n\":1}\n\n", "event: message\ndata: {\"n\":2}\n\n"
 	for name, tc := range map[string]struct {
 		stream  string
-		rejects []string // the beginnings of the names of readers
+		rejects []string // prefixes of the names of readers
 	}{
 		"names":          {first + second, nil},
 		"without a name": {"data: {\"n\":1}\n\n" + second, []string{"Java SDK, HTTP", "Java SDK, GET", "Spring"}},

@@ -20,8 +20,8 @@ const subscribeTimeout = 10 * time.Second
 // bus contains all subscriptions of a Store, on one connection.
 //
 // Subscribe and Close only record which topics are wanted. The goroutine write sends the
-// commands for them, and the goroutine read receives the answers and messages. So the
-// commands of a topic are sent in order, and no lock is held during I/O.
+// commands for them, and the goroutine read receives the answers and messages. That way,
+// the commands of a topic are sent in order, and no lock is held during I/O.
 type bus struct {
 	client redis.UniversalClient
 	prefix string
@@ -29,9 +29,9 @@ type bus struct {
 
 	mu      sync.Mutex
 	topics  map[string]*topic
-	changes []string      // the names of the topics that are dirty
-	changed chan struct{} // has a value if there may be changes
-	failure error         // of the latest connection that has failed
+	changes []string      // names of the dirty topics
+	changed chan struct{} // signals that there may be changes
+	failure error         // error of the latest connection that failed
 	stop    context.CancelFunc
 	ended   chan struct{} // closed when the goroutines have ended; nil before they begin
 	closed  chan struct{} // closed by close
@@ -43,11 +43,11 @@ type bus struct {
 // still send something for it.
 type topic struct {
 	subscriptions int
-	dirty         bool // is in changes
+	dirty         bool // the topic is in changes
 	subscribed    bool // the last command on this connection was SUBSCRIBE
-	awaited       int  // answers to SUBSCRIBE on this connection
-	active        bool // Redis sends messages
-	gap           bool // messages may have been lost since it was active last
+	awaited       int  // pending answers to SUBSCRIBE on this connection
+	active        bool // Redis sends messages of the topic
+	gap           bool // messages may have been lost since the topic was last active
 	ready         chan struct{}
 }
 
@@ -64,7 +64,7 @@ func (s *redisStore) Publish(ctx context.Context, topic string, message []byte) 
 	if err := storecheck.Publish(topic, message); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
-	text := string(message) // a copy: the operation may go on after ctx has ended
+	text := string(message) // a copy: the operation may continue after ctx has ended
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
 		command := redis.NewCmd(ctx, "publish", s.bus.prefix+topic, text)
 		// In a cluster, one server publishes all messages of a topic, which keeps their order.
@@ -86,8 +86,8 @@ func (s *redisStore) Subscribe(ctx context.Context, topic string, queue int) (*s
 }
 
 func (b *bus) subscribe(ctx context.Context, name string, queue int) (*store.Subscription, error) {
-	// The local subscription comes first: it receives what arrives as soon as Redis sends
-	// messages.
+	// The local subscription comes first: it receives messages as soon as Redis sends
+	// them.
 	s := b.local.Subscribe(name, queue, func() { b.release(name) })
 	ready, err := b.acquire(name)
 	if err != nil {
@@ -121,7 +121,7 @@ func (b *bus) reason() error {
 	return fmt.Errorf("%w: cannot subscribe in time", ErrUnavailable)
 }
 
-// acquire counts a subscription of a topic. It returns a channel that is closed when Redis
+// acquire counts a subscription to a topic. It returns a channel that is closed when Redis
 // sends messages of the topic.
 func (b *bus) acquire(name string) (<-chan struct{}, error) {
 	b.mu.Lock()
@@ -155,7 +155,7 @@ func (b *bus) release(name string) {
 	}
 }
 
-// mark makes write look at a topic. It requires that mu is held.
+// mark makes write look at a topic. mu must be held.
 func (b *bus) mark(name string, t *topic) {
 	if !t.dirty {
 		t.dirty = true

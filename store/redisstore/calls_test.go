@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// calls returns, for each kind of call in callTable, a function that prepares one and returns the function
-// that makes it. Only the second is measured.
+// calls returns, for each kind of call in callTable, a function that prepares a call and returns a
+// function that makes it. Only the call itself is measured.
 func (f *fleet) calls() map[string]func() func() {
 	all := make(map[string]func() func())
 	f.modernCalls(all)
@@ -66,7 +66,7 @@ func (f *fleet) modernCalls(all map[string]func() func()) {
 	park := func() (response string) {
 		f.monitor.begin()
 		done := f.inBackground(func() { response = f.modernCall(0, "ask_parked", "") })
-		(<-f.waiting)() // the call is not stored before its question
+		(<-f.waiting)() // the call is stored only with its question
 		<-done
 		return response
 	}
@@ -254,7 +254,7 @@ func (f *fleet) sessionTasks(all map[string]func() func()) {
 		return func() func() {
 			s, id := create()
 			<-f.waiting
-			f.monitor.await(1, "Get") // of the replica, for a notification about the status
+			f.monitor.await(1, "Get") // the replica's Get for a notification about the status
 			return func() { s.request(replica, method, fmt.Sprintf(`"taskId":%q`, id)) }
 		}
 	}
@@ -275,11 +275,12 @@ func (f *fleet) sessionTasks(all map[string]func() func()) {
 	all["`tasks/cancel` in a session, at another replica, until the handler has ended"] = request(1, "tasks/cancel")
 }
 
-// operationsTimeout limits how long the operations of a call are awaited. A call that needs fewer than the
-// table says is found after this time.
+// operationsTimeout limits the wait for the operations of a call. It takes this long to notice that a call
+// needs fewer operations than the table says.
 const operationsTimeout = 2 * time.Second
 
-// maxRepeats limits how often a call is measured again because a replica was occupied with its lease meanwhile.
+// maxRepeats limits how often a call is measured again because a replica was busy with its lease in the
+// meantime.
 const maxRepeats = 5
 
 // Each kind of call takes the round trips of the table.
@@ -325,8 +326,8 @@ func TestCallsTakeTheRoundTripsOfTheTable(t *testing.T) {
 	})
 }
 
-// measure makes a call and returns its operations. It waits for those that follow the response. It reports
-// whether all of them belong to the call.
+// measure makes a call and returns its operations. It also waits for operations that follow the response.
+// exact reports whether all operations belong to the call.
 func (m *monitor) measure(call func(), want string) (operations string, exact bool) {
 	m.t.Helper()
 	m.begin()
@@ -397,7 +398,7 @@ func TestOperationsTakeOneRoundTrip(t *testing.T) {
 			{"Drop", func() error { return s.Drop(ctx, "other") }},
 			{"Publish", func() error { return s.Publish(ctx, "t", []byte("message")) }},
 		}
-		const rounds = 11 // the first sends the scripts
+		const rounds = 11 // the first round sends the scripts
 		for round := range rounds {
 			for _, o := range operations {
 				before := p.trips.Load()

@@ -8,17 +8,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// connection is one connection of the subscriptions, for one goroutine that sends and one that
-// receives.
+// connection is a connection for subscriptions. One goroutine sends on it and one receives.
 //
 // When a command fails, a [redis.PubSub] connects again by itself and subscribes to the same
-// channels. Messages may be lost in between, which subscribers must learn, so nothing is
+// channels. Messages may be lost in between, and subscribers must learn of that, so nothing is
 // received after a command has failed.
 type connection struct {
 	pubsub *redis.PubSub
 
 	mu      sync.Mutex // held while a command is sent
-	failure error      // of the command that has failed
+	failure error      // error of the command that failed
 }
 
 // send sends a command. It must not be called after it has returned an error.

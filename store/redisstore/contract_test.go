@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // replicas spreads operations over the Stores of two replicas. Its clock can be advanced: all times to live are scale
-// times longer, so that the time that passes does not matter, and Advance shortens those of the keys in Redis.
+// times longer, so that real time does not matter, and Advance shortens the times to live of the keys in Redis.
 type replicas struct {
 	t      *testing.T
 	prefix string
@@ -45,7 +45,7 @@ func scaled(ttl time.Duration) time.Duration {
 
 var prefixes atomic.Uint32
 
-// openReplicas returns new replicas with a prefix of their own.
+// openReplicas returns new replicas with a separate prefix.
 func openReplicas(t *testing.T, o Options, nodes ...*server) *replicas {
 	o.Prefix = fmt.Sprintf("test%d:", prefixes.Add(1))
 	return &replicas{t: t, prefix: o.Prefix, nodes: nodes, stores: [2]*redisStore{connect(t, o), connect(t, o)}}
@@ -157,7 +157,7 @@ func TestFullRedisFulfilsContract(t *testing.T) {
 	})
 }
 
-// What a server has stored for one principal does not exist for another one.
+// What a server has stored for one principal does not exist for any other principal.
 func TestStoredThingsDoNotExistForOtherPrincipals(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		o := at(start(t, program).addr)

@@ -21,7 +21,7 @@ import (
 const writers, increments, disturbances = 6, 60, 8
 
 // countWhile has several writers increment a counter by compare-and-swap, and one append to a stream, until each has
-// succeeded often enough. disturb runs several times meanwhile, always after some of them have succeeded. No
+// succeeded often enough. disturb runs several times meanwhile, each time after some of them have succeeded. No
 // acknowledged write is lost, and none is executed twice.
 func countWhile(t *testing.T, s *redisStore, disturb func()) {
 	t.Helper()
@@ -63,7 +63,7 @@ func countWhile(t *testing.T, s *redisStore, disturb func()) {
 			err := s.Append(ctx, stream, seq, fmt.Append(nil, seq), limits)
 			if errors.Is(err, ErrUnavailable) && time.Now().Before(deadline) {
 				<-time.After(5 * time.Millisecond)
-				continue // it may have been written; then the next attempt is a conflict
+				continue // the value may have been written; then the next attempt is a conflict
 			}
 			if err != nil && !errors.Is(err, store.ErrConflict) {
 				t.Errorf("Append %d: %v", seq, err)
@@ -302,7 +302,7 @@ func TestMovedSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// One writer for each, so nothing but the move can cause an error.
+		// One writer for each key, so that only the move can cause an error.
 		moving, moved := context.WithCancel(ctx)
 		var writing sync.WaitGroup
 		n, seq := 0, uint64(1)
@@ -354,8 +354,8 @@ func TestMovedSlot(t *testing.T) {
 	})
 }
 
-// All keys of a session are in one slot. Sessions are spread over the cluster, also those of
-// callers who are not authenticated.
+// All keys of a session are in one slot. Sessions are spread over the cluster, even those of
+// unauthenticated callers.
 func TestKeysOfSessionShareSlot(t *testing.T) {
 	s := &redisStore{prefix: DefaultPrefix}
 	node := startNode(t, programs[0])
@@ -394,8 +394,8 @@ func sentinel(t *testing.T, master *server) *server {
 	return startAt(t, addr, master.program, config, "--sentinel")
 }
 
-// When the master dies, a replica takes its place. What it had received is there, the
-// subscriptions continue, and a lease is held by one owner.
+// When the master dies, a replica takes its place. What the replica had received is
+// still there, the subscriptions continue, and a lease has only one owner.
 func TestFailOver(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		master := start(t, program)
@@ -424,7 +424,7 @@ func TestFailOver(t *testing.T) {
 		if err := a.Append(ctx, stream, 1, []byte("entry"), entries); err != nil {
 			t.Fatal(err)
 		}
-		// WAIT waits for the last write of its own connection, which follows the others.
+		// WAIT waits for the last write of its own connection, which follows all others.
 		connection := master.client().Conn()
 		defer connection.Close()
 		if err := connection.Set(ctx, "last", "", time.Hour).Err(); err != nil {

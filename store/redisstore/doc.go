@@ -14,36 +14,33 @@
 //
 // # Configuration of Redis
 //
-//   - maxmemory-policy must be noeviction, because other policies delete sessions and tasks
-//     without notice. Open checks it. When maxmemory is reached, writes return
-//     [store.ErrFull], except for those that replace an item by one that is not longer.
-//   - A user with limited rights needs the commands EVALSHA, EVAL, GET, SET, UNLINK, PUBLISH,
-//     SUBSCRIBE, UNSUBSCRIBE, PING and INFO, those of the scripts in the directory lua, and
-//     keys and channels that start with the prefix.
-//   - Without persistence, a restart of Redis deletes everything. With appendonly yes it
-//     keeps everything but the writes of the last second; with appendfsync always it keeps
-//     these too.
-//   - Replication is asynchronous. After a fail-over, writes of the last moments before it can
-//     be missing although they were acknowledged. An item then has an earlier value and
-//     version again, and a compare-and-swap with that version succeeds. A compare-and-swap
-//     with the version of a missing write returns [store.ErrConflict], because versions are
-//     random and never assigned twice. A stream can end before entries that were missing; its
-//     writer then gets [store.ErrConflict]. To bound the loss, set min-replicas-to-write and
-//     min-replicas-max-lag. The same applies to a restart with appendfsync everysec. The end of
-//     a task can be missing too: the process that ran the task then ends it as failed, or runs
-//     it again if its tool allows that, when a request for the task reaches that process.
+//   - maxmemory-policy must be noeviction, because other policies delete sessions and tasks without notice.
+//     Open checks it. When maxmemory is reached, writes return [store.ErrFull], except for writes that replace an
+//     item with one that is not longer.
+//   - A user with limited rights needs the commands EVALSHA, EVAL, GET, SET, UNLINK, PUBLISH, SUBSCRIBE,
+//     UNSUBSCRIBE, PING and INFO, the commands of the scripts in the directory lua, and access to keys and
+//     channels that start with the prefix.
+//   - Without persistence, a restart of Redis deletes everything. With appendonly yes, Redis keeps everything
+//     but the writes of the last second; with appendfsync always, it keeps these, too.
+//   - Replication is asynchronous. After a fail-over, the last writes before it may be missing although they
+//     were acknowledged. An item then has an earlier value and version again, and a compare-and-swap with that
+//     version succeeds. A compare-and-swap with the version of a missing write returns [store.ErrConflict],
+//     because versions are random and never assigned twice. A stream can end before missing entries; its writer
+//     then receives [store.ErrConflict]. To bound the loss, set min-replicas-to-write and min-replicas-max-lag.
+//     The same applies to a restart with appendfsync everysec. The end of a task can be missing, too: the process
+//     that ran the task then ends it as failed, or runs it again if its tool allows that, when a request for the
+//     task reaches that process.
 //
 // # Connections
 //
-// A Store has a fixed number of connections to each Redis server and one for all
-// subscriptions. When the latter is interrupted, it is restored and every subscription
-// receives a report of loss. go-redis logs connections that fail to standard error; its
-// function SetLogger changes this. In a cluster, each server receives every message of the
-// Bus.
+// A Store uses a fixed number of connections to each Redis server, and one more for all subscriptions. When that
+// one is interrupted, it is restored, and every subscription receives a report of loss. go-redis logs connections
+// that fail to standard error; its function SetLogger changes this. In a cluster, each server receives every
+// message of the Bus.
 //
 // # Errors
 //
-// Errors of the network, and of a Redis server that is starting, failing over or moving
-// data for longer than a moment, wrap [ErrUnavailable]. A write without an answer is never
-// sent again, because it may have been executed.
+// Errors of the network wrap [ErrUnavailable], and so do errors of a Redis server that is starting, failing over
+// or moving data for longer than a moment. A write without an answer is never sent again, because it may have
+// been executed.
 package redisstore

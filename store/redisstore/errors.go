@@ -49,7 +49,7 @@ var advice = []struct {
 	{"unknown command", "use version 7 or newer of Redis or Valkey", false},
 }
 
-// foreign says what to do about a key of another program.
+// foreign says what to do about a key that belongs to another program.
 const foreign = "the key in Redis has a value of another program: use another Prefix"
 
 // full reports whether Redis rejected a write because maxmemory is reached.
@@ -97,7 +97,7 @@ func explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: check that it runs and that Addrs is right: %w", ErrUnavailable, err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		// It is not the caller's context that has ended.
+		// The caller's context has not ended.
 		return fmt.Errorf("%w: time-out of the connection; check that Addrs and TLS are right: %v", ErrUnavailable, err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -20,15 +20,15 @@ import (
 	mcpserver "github.com/parley-mcp/parley/server"
 )
 
-// fleet is two replicas of a server that share a Redis server. Its client sends each request to the replica
-// that the test names.
+// fleet contains two replicas of a server that share a Redis server. The test names the replica that
+// receives each request.
 type fleet struct {
 	t        *testing.T
 	monitor  *monitor
 	replicas [2]*mcpserver.Server
 	urls     [2]string
-	sessions []string    // that endSessions ends
-	waiting  chan func() // has, for each handler that waits, the function that lets it return
+	sessions []string    // sessions to end with endSessions
+	waiting  chan func() // receives, for each handler that waits, a function that lets it return
 }
 
 func newFleet(t *testing.T, redis *server, m *monitor) *fleet {
@@ -38,12 +38,12 @@ func newFleet(t *testing.T, redis *server, m *monitor) *fleet {
 		o.Conns = 1 // so that the address of a connection identifies the replica
 		shared := connect(t, o)
 		s := &mcpserver.Server{Store: shared, Keys: [][]byte{make([]byte, 32)}, Logger: slog.New(slog.DiscardHandler),
-			Limits: mcpserver.Limits{CallsPerSecond: -1}} // the operations of the rate limit depend on earlier calls
+			Limits: mcpserver.Limits{CallsPerSecond: -1}} // operations for the rate limit would depend on earlier calls
 		f.addTools(s)
 		endpoint := httptest.NewServer(s)
 		t.Cleanup(func() {
 			ctx, cancel := context.WithCancel(context.Background())
-			cancel() // some tasks wait for an answer
+			cancel() // some tasks still wait for an answer
 			if err := s.Shutdown(ctx); err != nil && !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
@@ -138,7 +138,7 @@ func (f *fleet) send(replica int, method, body string, headers ...string) *http.
 	return resp
 }
 
-// events is the body of a response of which until reads the events.
+// events is the body of a response. until reads its events.
 type events struct {
 	*wiretest.Events
 	io.ReadCloser
@@ -147,7 +147,7 @@ type events struct {
 // Close implements io.Closer.
 func (e *events) Close() error { return e.ReadCloser.Close() }
 
-// until reads an event stream to the first event that contains text, and returns the event.
+// until reads an event stream up to the first event that contains text, and returns that event.
 func (f *fleet) until(resp *http.Response, text string) wiretest.Event {
 	f.t.Helper()
 	return resp.Body.(*events).Until(f.t, text)
@@ -163,7 +163,7 @@ func (f *fleet) text(resp *http.Response) string {
 	return text
 }
 
-// find returns the first group of a pattern in a text.
+// find returns what the first group of a pattern matches in a text.
 func (f *fleet) find(pattern, text string) string {
 	f.t.Helper()
 	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
@@ -190,7 +190,7 @@ func (f *fleet) begin() session {
 	return s
 }
 
-// endSessions ends the sessions with their streams, so that later calls have no operations of them.
+// endSessions ends the sessions and their streams, so that they cause no operations during later calls.
 func (f *fleet) endSessions() {
 	f.t.Helper()
 	f.monitor.begin()
@@ -216,7 +216,8 @@ func (f *fleet) endSessions() {
 	f.monitor.await(ended, "Publish") // the notification of the other replica follows the response
 }
 
-// session begins a session at the first replica. Both replicas have then served requests of it.
+// session begins a session at the first replica. When it returns, both replicas have served requests of the
+// session.
 func (f *fleet) session() session {
 	f.t.Helper()
 	s := f.begin()
@@ -245,7 +246,7 @@ func (s session) notify(replica int, notification, params string) {
 		notification, params), "Mcp-Session-Id", s.id))
 }
 
-// respond answers a question that is an event of a stream.
+// respond answers a question that arrived as an event of a stream.
 func (s session) respond(replica int, question wiretest.Event) {
 	s.t.Helper()
 	id := s.find(`"id":([0-9]+|"[^"]*")`, question.Data)
@@ -284,7 +285,7 @@ const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-
 	`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},` +
 	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
-// modern sends a request of 2026-07-28. The name is that of a tool, or the id of a task.
+// modern sends a request of 2026-07-28. name is the name of a tool, or the ID of a task.
 func (f *fleet) modern(replica int, method, name, params string) *http.Response {
 	f.t.Helper()
 	headers := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method}
@@ -316,7 +317,7 @@ func (f *fleet) answers(response string) string {
 		f.find(`"inputRequests":\{"([^"]*)"`, response))
 }
 
-// inBackground calls request in a goroutine. The channel is closed when it has returned.
+// inBackground calls request in a goroutine. The channel is closed when request has returned.
 func (f *fleet) inBackground(request func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -38,8 +38,8 @@ func (h *history) do(caller int, input any, operation func() any) {
 		Return: done})
 }
 
-// check fails the test unless the history is linearizable: there is an order of the operations in which the model gives
-// their results, and in which an operation that had ended comes before those that began later.
+// check fails the test unless the history is linearizable: there is an order of the operations in which the model
+// produces the same results, and in which an operation comes before all operations that began after it had ended.
 func (h *history) check(t *testing.T, model porcupine.Model) {
 	t.Helper()
 	const limit = time.Minute
@@ -56,7 +56,7 @@ func (h *history) check(t *testing.T, model porcupine.Model) {
 	}
 }
 
-// partition divides a history by a part of the input, such as the key.
+// partition splits a history by a part of the input, such as the key.
 func partition(of func(input any) string) func([]porcupine.Operation) [][]porcupine.Operation {
 	return func(all []porcupine.Operation) [][]porcupine.Operation {
 		parts := make(map[string][]porcupine.Operation)
@@ -74,16 +74,16 @@ func partition(of func(input any) string) func([]porcupine.Operation) [][]porcup
 
 // kvInput is an operation on one key or one set.
 type kvInput struct {
-	method string // of store.KV
+	method string // a method of store.KV or store.Set
 	key    string
-	value  string // or the member
+	value  string // value or member
 	opt    store.PutOptions
 	max    int
 }
 
-// kvOutput is its result.
+// kvOutput is the result of a kvInput.
 type kvOutput struct {
-	value   string // or the members
+	value   string // value or members
 	version uint64
 	err     error // one of the errors of package store
 }
@@ -173,8 +173,8 @@ func (in kvInput) run(kv *replicas) any {
 	return out
 }
 
-// callers and operations are the size of a history. Checking takes exponential time in the
-// number of operations that overlap.
+// callers and operations determine the size of a history. Checking takes exponential time
+// in the number of operations that overlap.
 const callers, operations = 5, 60
 
 // random returns a generator for one caller of one round. The histories differ between runs
@@ -215,7 +215,7 @@ func testKVHistory(t *testing.T, kv *replicas, keys int, methods ...string) {
 	}
 }
 
-// testSetHistory has several callers that add, remove and list members of two sets.
+// testSetHistory lets several callers add, remove and list members of two sets.
 func testSetHistory(t *testing.T, sets *replicas) {
 	for round := range 3 {
 		var h history
@@ -233,7 +233,7 @@ func testSetHistory(t *testing.T, sets *replicas) {
 
 // logInput is an operation on one stream that is alone in its group.
 type logInput struct {
-	method     string // of store.Log
+	method     string // a method of store.Log
 	group      string
 	seq        uint64
 	entry      string
@@ -303,8 +303,8 @@ func (in logInput) run(log *replicas) any {
 	return out
 }
 
-// testLogHistory has several callers that each try to write the next number and read. Each
-// entry names its caller, so two entries with one number are found.
+// testLogHistory lets several callers read and try to write the next number. Each entry
+// names its caller, so two entries with the same number are noticed.
 func testLogHistory(t *testing.T, log *replicas, maxEntries int, methods ...string) {
 	for round := range 3 {
 		var h history
@@ -325,7 +325,7 @@ func testLogHistory(t *testing.T, log *replicas, maxEntries int, methods ...stri
 					out := in.run(log).(logOutput)
 					switch {
 					case in.method == "Append" && (out.err == nil || errors.Is(out.err, store.ErrConflict)):
-						next[g]++ // written by this caller or another one
+						next[g]++ // written by this caller or by another
 					case in.method == "ReadAfter" && out.err == nil:
 						next[g] = in.seq + uint64(len(strings.Fields(out.entries)))
 					case errors.Is(out.err, store.ErrNotFound):
@@ -353,7 +353,7 @@ func concurrently(n int, f func(caller int)) {
 	wg.Wait()
 }
 
-// What concurrent callers of two replicas see has an order that the contract allows.
+// Concurrent callers of two replicas see results that some order of operations explains.
 func TestHistoriesAreLinearizable(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := start(t, program)

@@ -2,11 +2,11 @@ package redisstore
 
 import "strings"
 
-// kinds of Redis keys.
+// Kinds of Redis keys.
 const (
 	itemKind    = "k"
 	membersKind = "m" // sorted set of the members of a set, all with score 0
-	expiryKind  = "x" // sorted set of the members of a set, by the time of expiry
+	expiryKind  = "x" // sorted set of the members of a set, by time of expiry
 	groupKind   = "g" // hash with the streams of a group
 )
 
@@ -27,8 +27,8 @@ func (s *redisStore) name(kind, key string) string {
 }
 
 // tagLength returns the length of the part of a key that determines its slot: the owner
-// and two segments. The owner is the key of a principal, which has four segments if it
-// starts with "user/", and otherwise is one segment.
+// and two segments. The owner is the key of a principal, which consists of four
+// segments if it starts with "user/", and otherwise of one.
 func tagLength(key string) int {
 	segments := 3
 	if strings.HasPrefix(key, "user/") {

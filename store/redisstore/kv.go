@@ -74,7 +74,7 @@ func (s *redisStore) Put(ctx context.Context, key string, value []byte, opt stor
 		return 0, errors.Join(ctx.Err(), err)
 	}
 	version := newVersion()
-	// The record is a copy: the operation may go on after ctx has ended.
+	// The record is a copy: the operation may continue after ctx has ended.
 	record := append(binary.BigEndian.AppendUint64(make([]byte, 0, versionLength+len(value)), version), value...)
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
 		name := s.name(itemKind, key)
@@ -97,7 +97,7 @@ func (s *redisStore) put(ctx context.Context, name string, record []byte, opt st
 		return outcome(putScript.run(ctx, s.client, []string{name}, record, ttl, encodeVersion(opt.IfVersion)))
 	case opt.IfAbsent:
 		_, err := once(ctx, s.client, redis.NewCmd(ctx, "set", name, record, "px", ttl, "nx"))
-		if errors.Is(err, store.ErrNotFound) { // the answer is nil
+		if errors.Is(err, store.ErrNotFound) { // nil is the answer if the key exists
 			return store.ErrConflict
 		}
 		return err
@@ -107,8 +107,8 @@ func (s *redisStore) put(ctx context.Context, name string, record []byte, opt st
 	}
 }
 
-// putInFullMemory is put when maxmemory is reached. It finds conflicts, and replaces items by
-// shorter ones, so that a task can still end.
+// putInFullMemory writes an item when maxmemory is reached. It detects conflicts, and
+// replaces items with shorter ones, so that a task can still end.
 func (s *redisStore) putInFullMemory(ctx context.Context, name string, record []byte, opt store.PutOptions) error {
 	condition := "any"
 	if opt.IfAbsent {
@@ -119,7 +119,8 @@ func (s *redisStore) putInFullMemory(ctx context.Context, name string, record []
 	return outcome(replaceScript.run(ctx, s.client, []string{name}, record, milliseconds(opt.TTL), condition))
 }
 
-// errMaxMemory is the reason of store.ErrFull if a script finds it.
+// errMaxMemory is the store.ErrFull that is returned if a script finds that maxmemory is
+// reached.
 var errMaxMemory = fmt.Errorf("%w: maxmemory of Redis is reached: raise it, or lower the limits and times to live of "+
 	"the server", store.ErrFull)
 

@@ -22,7 +22,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// With 2 seconds of latency everything works.
+// Everything works with 2 seconds of latency.
 func TestLatency(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		p := newProxy(t, start(t, program).addr)
@@ -185,21 +185,21 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 		}
 		defer subscription.Close()
 		opened := p.opened.Load()
-		p.delay.Store(int64(time.Hour)) // for parts of answers that arrive from now on
+		p.delay.Store(int64(time.Hour)) // applies to parts of answers that arrive from now on
 		wait(t, "another connection is opened", func() error {
 			if p.opened.Load() == opened {
 				return errors.New("no connection was opened")
 			}
 			return nil
 		})
-		p.cut(true) // before the delay ends: a connection that works and is cut would be a second loss
+		p.cut(true) // before the delay ends: cutting a working connection would be a second loss
 		p.delay.Store(0)
 		p.allow()
 		wantLost(t, s, subscription, "t")
 	})
 }
 
-// A user who may not subscribe learns it.
+// A user who may not subscribe is told so.
 func TestSubscribeExplainsMissingPermission(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		server := start(t, program)
@@ -255,12 +255,12 @@ func TestIdleSessionsNeedLittleMemory(t *testing.T) {
 		t.Errorf("a session needs %d bytes in the process, the limit is %d, and %d bytes in Redis, the limit is %d",
 			inProcess, maxInProcess, inRedis, maxInRedis)
 	}
-	// The Redis client may open a connection again.
+	// The Redis client may have reopened a connection.
 	if now := runtime.NumGoroutine(); now > goroutines+defaultConns {
 		t.Errorf("%d goroutines with the sessions, %d without", now, goroutines)
 	}
 	clients, err := strconv.Atoi(field(redis.command("info", "clients").(string), "connected_clients"))
-	if err != nil || clients > defaultConns+2 { // one for subscriptions, and that of the test
+	if err != nil || clients > defaultConns+2 { // one for subscriptions, and the test's own
 		t.Errorf("Redis has %d connections: %v", clients, err)
 	}
 	runtime.KeepAlive(s)
@@ -296,7 +296,7 @@ func usedMemory(t *testing.T, redis *server) int64 {
 }
 
 // BenchmarkStore compares operations with a GET of go-redis over the same number of connections, which is the baseline.
-// It reports the CPU time that Redis needs for an operation. CAPACITY.md has these figures.
+// It reports the CPU time that Redis needs per operation. CAPACITY.md contains these figures.
 func BenchmarkStore(b *testing.B) {
 	var callers atomic.Int64
 	for _, program := range programs {

@@ -13,7 +13,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Append implements [store.Log]. When the memory of Redis is full it purges nothing.
+// Append implements [store.Log]. When the memory of Redis is full, it purges
+// nothing.
 func (s *redisStore) Append(ctx context.Context, key store.StreamKey, seq uint64, entry []byte,
 	opt store.AppendOptions) error {
 	if err := storecheck.Append(
@@ -21,7 +22,7 @@ func (s *redisStore) Append(ctx context.Context, key store.StreamKey, seq uint64
 	); err != nil {
 		return errors.Join(ctx.Err(), err)
 	}
-	text := string(entry) // a copy: the operation may go on after ctx has ended
+	text := string(entry) // a copy: the operation may continue after ctx has ended
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
 		last, err := appendScript.run(ctx, s.client, []string{s.name(groupKind, key.Group)},
 			key.Stream, seq, text, milliseconds(opt.TTL), opt.MaxEntries, opt.MaxBytes, storecheck.LogOverhead)
@@ -35,7 +36,7 @@ func (s *redisStore) Append(ctx context.Context, key store.StreamKey, seq uint64
 
 // ReadAfter implements [store.Log].
 func (s *redisStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uint64) ([][]byte, error) {
-	if seq > storecheck.MaxSeq { // more than the scripts can compute with
+	if seq > storecheck.MaxSeq { // larger than the scripts can compute with
 		return nil, errors.Join(ctx.Err(), store.ErrNotFound)
 	}
 	return do(ctx, s, func(ctx context.Context) ([][]byte, error) {
@@ -50,7 +51,7 @@ func (s *redisStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uin
 		entries := make([][]byte, len(list))
 		for i := range list {
 			record, _ := list[i].(string)
-			_, entry, ok := strings.Cut(record, " ") // after its position
+			_, entry, ok := strings.Cut(record, " ") // the entry follows its position
 			if !ok {
 				return nil, fmt.Errorf("redisstore: entry %s is missing in Redis",
 					strconv.FormatUint(seq+1+uint64(i), 10))

@@ -27,15 +27,15 @@ type monitor struct {
 	control  *redis.Client // commands of the test itself, which the monitor leaves out
 	scripts  map[string]string
 	marks    int
-	sweeping map[string]bool // the replicas that look for tasks of others, by the address of the connection
+	sweeping map[string]bool // replicas that look for tasks of others, by the address of the connection
 
-	window   []command // the operations of calls since begin
-	occupied bool      // a replica was occupied with its lease or the tasks of others meanwhile
+	window   []command // operations of calls since begin
+	occupied bool      // a replica was busy with its lease or the tasks of others
 }
 
-// command is an operation of a store at Redis.
+// command is an operation of a store, as Redis sees it.
 type command struct {
-	operation string // of store.KV, store.Log or store.Bus
+	operation string // a method of store.KV, store.Log or store.Bus
 	from      string // address of the connection
 	key       string
 }
@@ -62,7 +62,7 @@ func newMonitor(t *testing.T, s *server) *monitor {
 		"List":   {listScript}, "Append": {appendScript}, "ReadAfter": {readAfterScript},
 	} {
 		for _, sc := range scripts {
-			// Without this the first use of a script takes one more round trip.
+			// Without this, the first use of a script takes one more round trip.
 			if err := m.control.ScriptLoad(context.Background(), sc.source).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ var (
 	argument    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 )
 
-// begin forgets the operations until now.
+// begin forgets the operations so far.
 func (m *monitor) begin() {
 	m.t.Helper()
 	m.update()
@@ -87,7 +87,7 @@ func (m *monitor) begin() {
 	}
 }
 
-// update adds the operations until now to the window.
+// update adds the operations so far to the window.
 func (m *monitor) update() {
 	m.t.Helper()
 	for _, c := range m.read() {
@@ -174,7 +174,7 @@ func (m *monitor) read() (all []command) {
 	}
 }
 
-// commands returns the operations in one command, which are several only if it is SUBSCRIBE or UNSUBSCRIBE.
+// commands returns the operations in one command. Only SUBSCRIBE and UNSUBSCRIBE contain several.
 func (m *monitor) commands(from string, arguments []string) (all []command) {
 	switch name := strings.ToLower(arguments[0]); name {
 	case "evalsha":
@@ -228,7 +228,7 @@ type proxy struct {
 	addr   string
 	to     string
 	delay  atomic.Int64 // nanoseconds before each part of an answer
-	drop   atomic.Bool  // close the connection instead of forwarding an answer
+	drop   atomic.Bool  // whether to close the connection instead of forwarding an answer
 	trips  atomic.Int64
 	opened atomic.Int64
 
@@ -265,7 +265,7 @@ func newProxy(t *testing.T, to string) *proxy {
 	return p
 }
 
-// cut closes all connections. If reject is set, new ones are closed at once.
+// cut closes all connections. If reject is set, new connections are closed at once.
 func (p *proxy) cut(reject bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

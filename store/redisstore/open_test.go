@@ -280,7 +280,7 @@ func wantOpenError(t *testing.T, o Options, want error, texts string) {
 }
 
 // After a command has failed, the Redis client connects again and subscribes again. What it
-// receives then must not be used: messages were lost that subscribers do not know of yet.
+// receives then must not be used: messages were lost, and subscribers do not know yet.
 func TestNothingIsReceivedAfterACommandHasFailed(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		p := newProxy(t, start(t, program).addr)

@@ -77,7 +77,7 @@ func ParseURL(text string) (Options, error) {
 	switch u.Scheme {
 	case "redis":
 	case "rediss":
-		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12} // each server has the name in its address
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12} // each server is verified by the name in its address
 	default:
 		return Options{}, fmt.Errorf("redisstore: scheme of the URL must be redis or rediss, got %q", u.Scheme)
 	}
@@ -166,7 +166,7 @@ func (o *Options) client() redis.UniversalClient {
 		return redis.NewFailoverClient(u.Failover())
 	case o.Cluster:
 		cluster := u.Cluster()
-		cluster.DisableRoutingPolicies = true // every command has one key, or runs on a server of our choice
+		cluster.DisableRoutingPolicies = true // every command uses one key, or runs on a server of our choice
 		return redis.NewClusterClient(cluster)
 	default:
 		return redis.NewClient(u.Simple())

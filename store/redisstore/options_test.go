@@ -73,7 +73,7 @@ func TestOpenChecksOptions(t *testing.T) {
 	}
 }
 
-// reply is an error that Redis has answered.
+// reply is an error that Redis answers.
 type reply string
 
 func (r reply) Error() string { return string(r) }
@@ -101,7 +101,7 @@ func TestErrorsOfRedisAreExplained(t *testing.T) {
 	}
 }
 
-// tag returns the hash tag of a Redis key: the text between the first brace and the next closing one.
+// tag returns the hash tag of a Redis key: the text between the first brace and the next closing brace.
 func tag(name string) string {
 	_, rest, _ := strings.Cut(name, "{")
 	tag, _, _ := strings.Cut(rest, "}")
@@ -144,7 +144,7 @@ func FuzzKeysHaveDifferentNames(f *testing.F) {
 	})
 }
 
-// callCost is one kind of call, and the operations at Redis that it needs in all replicas together. Every
+// callCost is one kind of call, and the Redis operations that it needs in all replicas together. Every
 // operation is one round trip. TestCallsTakeTheRoundTripsOfTheTable measures them.
 type callCost struct {
 	call       string
@@ -220,7 +220,7 @@ func (c callCost) trips() (n int) {
 
 func (c callCost) isHeading() bool { return strings.HasPrefix(c.call, "**") }
 
-// The page for operators has the measured numbers.
+// The page for operators states the measured numbers.
 func TestScalePageHasTheTable(t *testing.T) {
 	page := must.Get(os.ReadFile("CAPACITY.md"))(t)
 	var table strings.Builder

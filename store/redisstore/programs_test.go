@@ -2,5 +2,6 @@
 
 package redisstore
 
-// programs are the servers that every test runs with. scripts/tools installs them.
+// programs lists the servers that every test runs with. scripts/tools installs
+// them.
 var programs = []string{"redis-server"}

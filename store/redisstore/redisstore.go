@@ -31,9 +31,9 @@ type redisStore struct {
 
 	mu     sync.Mutex
 	closed bool
-	active sync.WaitGroup // operations; Add only with mu held and closed false
+	active sync.WaitGroup // counts operations; Add only with mu held and closed false
 
-	jobs    chan func()    // unbuffered: operations for idle workers
+	jobs    chan func()    // unbuffered: passes operations to idle workers
 	workers sync.WaitGroup // Add only during an operation
 }
 
@@ -48,7 +48,7 @@ func Open(ctx context.Context, o Options) (Store, error) {
 	if s.prefix == "" {
 		s.prefix = DefaultPrefix
 	}
-	// Redis has one space of channels for all databases.
+	// In Redis, all databases share their channels.
 	s.bus.init(s.client, s.prefix+"b"+strconv.Itoa(o.DB)+":")
 	if _, err := do(ctx, s, func(ctx context.Context) (any, error) { return nil, s.check(ctx, o) }); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -93,7 +93,7 @@ func check(ctx context.Context, c redis.Cmdable, o Options) error {
 		return explain(ctx, err)
 	}
 	version, policy := field(info, "redis_version"), field(info, "maxmemory_policy")
-	mode := cmp.Or(field(info, "redis_mode"), field(info, "server_mode")) // the second is Valkey's
+	mode := cmp.Or(field(info, "redis_mode"), field(info, "server_mode")) // the second name is Valkey's
 	if major, _, _ := strings.Cut(version, "."); len(major) == 1 && major < "7" {
 		return fmt.Errorf("redisstore: version of Redis must be 7 or newer, got %s", version)
 	}
@@ -118,7 +118,7 @@ func field(info, name string) string {
 }
 
 // do runs an operation and returns its result, or the error of ctx as soon as it ends. The
-// operation then ends by itself, at the latest after its time-outs.
+// operation then ends on its own, after its time-outs at the latest.
 func do[T any](ctx context.Context, s *redisStore, operation func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := ctx.Err(); err != nil {
@@ -154,11 +154,11 @@ func do[T any](ctx context.Context, s *redisStore, operation func(context.Contex
 	}
 }
 
-// idleTime is the time after which an idle worker ends.
+// idleTime is how long a worker stays idle before it ends.
 const idleTime = time.Second
 
-// run runs an operation in another goroutine. The goroutine then waits for more of them, because the stack of a new one
-// grows several times in a command of go-redis, which costs a tenth of an operation.
+// run runs an operation in another goroutine. The goroutine then waits for more operations, because the stack of a new
+// goroutine grows several times during a go-redis command, which costs a tenth of an operation.
 func (s *redisStore) run(operation func()) {
 	select {
 	case s.jobs <- operation:
@@ -170,7 +170,7 @@ func (s *redisStore) run(operation func()) {
 func (s *redisStore) work(operation func()) {
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
-	for operation != nil { // it is nil when the store is closed
+	for operation != nil { // jobs yields nil when the store is closed
 		operation()
 		idle.Reset(idleTime)
 		select {

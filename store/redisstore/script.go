@@ -35,7 +35,8 @@ var (
 	replaceScript = newScript(replaceSource)
 	touchScript   = newScript(touchSource)
 	addScript     = newScript(setSource + addSource)
-	// addFullScript may run when the memory is full, to accept the members of a set.
+	// addFullScript may run when the memory is full, to accept members that the set already
+	// contains.
 	addFullScript   = newScript("#!lua flags=allow-oom\n" + setSource + addSource)
 	removeScript    = newScript(removeSource)
 	listScript      = newScript(setSource + listSource)
@@ -52,7 +53,7 @@ func newScript(source string) script {
 }
 
 // run executes the script by its hash, and sends the source if the Redis server does not
-// know it, as after a restart.
+// know it, for instance after a restart.
 func (sc script) run(ctx context.Context, c redis.UniversalClient, keys []string, arguments ...any) (any, error) {
 	result, err := sc.eval(ctx, c, "evalsha", sc.sha, keys, arguments)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -77,10 +78,10 @@ const (
 	maxPause = 320 * time.Millisecond
 )
 
-// once executes a command that go-redis must not send again, because the first one may have
-// been executed. Commands that Redis has rejected without executing them are sent again: to
-// the server that has the slot after MOVED, and for less than a second while Redis says that
-// it will soon accept them.
+// once executes a command that go-redis must not send again, because the first attempt may
+// have been executed. Commands that Redis rejected without executing them are sent again: to
+// the server that owns the slot after MOVED, and for less than a second while Redis says
+// that it will accept them soon.
 func once(ctx context.Context, c redis.UniversalClient, command *redis.Cmd) (any, error) {
 	for pause := minPause; ; pause *= 2 {
 		err := c.Process(ctx, unrepeatable{command})

@@ -20,7 +20,7 @@ import (
 	"github.com/parley-mcp/parley/internal/freeaddr"
 )
 
-// patience limits the waits of the tests. A test that waits for so long fails.
+// patience is how long a test waits before it fails.
 const patience = time.Minute
 
 // forEachProgram runs a test with each server.
@@ -40,7 +40,7 @@ type server struct {
 	addr      string
 	dir       string
 	arguments []string
-	bus       string            // the port for connections between servers of a cluster
+	bus       string            // port for connections between servers of a cluster
 	process   *freeaddr.Process // nil if it was killed
 }
 
@@ -51,7 +51,7 @@ func start(t testing.TB, program string, arguments ...string) *server {
 	return startAt(t, "", program, arguments...)
 }
 
-// startAt is start with the address of the server; empty means a free one.
+// startAt starts a server, as start does, at an address; empty means a free one.
 func startAt(t testing.TB, addr, program string, arguments ...string) *server {
 	t.Helper()
 	s := &server{t: t, program: program, addr: addr, dir: t.TempDir(), arguments: arguments}
@@ -123,10 +123,10 @@ func (s *server) commandAt(addr string) *exec.Cmd {
 	arguments := append(slices.Clone(s.arguments), "--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "",
 		"--daemonize", "no", "--loglevel", "notice")
 	switch {
-	case slices.Contains(arguments, "--sentinel"): // it has other options
+	case slices.Contains(arguments, "--sentinel"): // Sentinel takes other options
 		arguments = s.arguments
 	case slices.Contains(arguments, "--cluster-enabled"):
-		// The default is a port 10,000 higher than the other one, which may be in use.
+		// The default is 10,000 above the other port and may be in use.
 		s.bus = freePort(s.t)
 		arguments = append(arguments, "--cluster-port", s.bus)
 	}
@@ -197,7 +197,8 @@ func (s *server) everyKeyExpires() {
 	}
 }
 
-// limitMemory empties the server and sets maxmemory to what it uses and some bytes more.
+// limitMemory empties the server and sets maxmemory to what the server then uses plus some
+// bytes.
 func (s *server) limitMemory(more int64) {
 	s.t.Helper()
 	s.command("config", "set", "maxmemory", 0)
@@ -209,7 +210,7 @@ func (s *server) limitMemory(more int64) {
 	s.command("config", "set", "maxmemory", used+more)
 }
 
-// wait tries until f succeeds.
+// wait calls f until it succeeds.
 func wait(t testing.TB, what string, f func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -229,7 +230,7 @@ func wait(t testing.TB, what string, f func() error) {
 	}
 }
 
-// connect opens a Store that is closed with the test.
+// connect opens a Store and closes it when the test ends.
 func connect(t testing.TB, o Options) *redisStore {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -250,7 +251,7 @@ func connect(t testing.TB, o Options) *redisStore {
 // at returns options for one server.
 func at(addr string) Options { return Options{Addrs: []string{addr}} }
 
-// slotsOf returns the slots that a server of a cluster has at first.
+// slotsOf returns the slots that a server of a cluster owns at first.
 func slotsOf(i int) (first, last int) { return i * 16384 / 3, (i+1)*16384/3 - 1 }
 
 // startNode starts a server of a cluster.

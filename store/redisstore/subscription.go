@@ -10,10 +10,10 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Times of the connection of the subscriptions.
+// Times for the connection of the subscriptions.
 const (
 	pingInterval   = 3 * time.Second
-	silenceTimeout = 10 * time.Second // without any message, the answers to pings included
+	silenceTimeout = 10 * time.Second // time without any message, including answers to pings
 	minBackoff     = 50 * time.Millisecond
 	maxBackoff     = 2 * time.Second
 )
@@ -74,7 +74,7 @@ func (b *bus) reset() {
 	}
 }
 
-// deactivate records that Redis does not send messages of the topic anymore.
+// deactivate records that Redis no longer sends messages of the topic.
 func (t *topic) deactivate() {
 	if t.active {
 		t.active, t.gap, t.ready = false, true, make(chan struct{})
@@ -108,7 +108,7 @@ func (b *bus) write(ctx context.Context, c *connection) error {
 	}
 }
 
-// commands returns the channels to subscribe and unsubscribe, and records that they are.
+// commands returns the channels to subscribe and to unsubscribe, and records the change.
 func (b *bus) commands() (subscribe, unsubscribe []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +124,7 @@ func (b *bus) commands() (subscribe, unsubscribe []string) {
 		case !wanted && t.subscribed:
 			t.subscribed = false
 			t.deactivate()
-			t.gap = false // there is no subscriber that can miss a message
+			t.gap = false // nobody is subscribed who could miss a message
 			unsubscribe = append(unsubscribe, b.prefix+name)
 		}
 		b.forget(name, t)
@@ -138,7 +138,7 @@ func (b *bus) commands() (subscribe, unsubscribe []string) {
 	return subscribe, unsubscribe
 }
 
-// forget removes a topic from the map if nothing refers to it. It requires that mu is held.
+// forget removes a topic from the map if nothing refers to it. mu must be held.
 func (b *bus) forget(name string, t *topic) {
 	if t.subscriptions == 0 && !t.subscribed && t.awaited == 0 && !t.dirty {
 		delete(b.topics, name)
@@ -163,7 +163,7 @@ func (b *bus) read(ctx context.Context, c *connection) error {
 	}
 }
 
-// activate handles the answer to SUBSCRIBE: from here on Redis sends messages of the topic.
+// activate handles the answer to SUBSCRIBE: from now on, Redis sends messages of the topic.
 func (b *bus) activate(name string) {
 	b.mu.Lock()
 	lost := false

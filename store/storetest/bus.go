@@ -9,10 +9,10 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// patience is how long a case waits for a message that must arrive. A case that waits for so long fails.
+// patience is how long a case waits for a message before it fails.
 const patience = 10 * time.Second
 
-// subscribe makes a subscription and gives it a name.
+// subscribe begins a subscription under a name.
 func subscribe(name, topic string, queue int) step {
 	return func(r *run) { r.queues[name] = r.subscribe(topic, queue) }
 }
@@ -86,7 +86,7 @@ func queued(name string, n int) step {
 			if time.Now().After(deadline) {
 				r.Fatalf("the queue has %d messages, want %d", len(r.queues[name].C), n)
 			}
-			other := r.subscribe("probe", 1) // a message to another topic takes the same way
+			other := r.subscribe("probe", 1) // a message to another topic takes the same path
 			publish("probe", "")(r)
 			r.next(other)
 			other.Close()
@@ -159,7 +159,7 @@ var busCases = []testCase{
 			queued("slow", 3)(r)
 			receive("slow", fmt.Sprint(last+1), fmt.Sprint(last+2), "lost")(r)
 			last += 9
-			// The last of the lost messages may arrive after the report, and fill the queue again.
+			// The last lost message may arrive after the report and fill the queue again.
 			for got := "lost"; got == "lost"; {
 				if last++; last > 1000 {
 					r.Fatalf("the subscription reports loss again and again")

@@ -13,13 +13,13 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// opt is a condition or a time to live of a write. Without any, a write is unconditional and lives forever.
+// opt is a condition or a time to live of a write. Without any, a write is unconditional and never expires.
 type opt func(r *run, key string, o *store.PutOptions)
 
 func ifAbsent(_ *run, _ string, o *store.PutOptions) { o.IfAbsent = true }
 
-// ifWrite is the condition that the item has the version of an earlier write of the key: 0 is the latest, 1 the one
-// before.
+// ifWrite is the condition that the item has the version of an earlier write of the key: 0 is the latest write, 1
+// the one before.
 func ifWrite(n int) opt {
 	return func(r *run, key string, o *store.PutOptions) {
 		o.IfVersion = r.versions[key][len(r.versions[key])-1-n]
@@ -40,7 +40,7 @@ func (r *run) put(key, value string, opts []opt) (uint64, error) {
 	return r.kv().Put(background, key, []byte(value), o)
 }
 
-// put writes an item. Its version must differ from all earlier ones of the key.
+// put writes an item. Its version must differ from all earlier versions of the key.
 func put(key, value string, opts ...opt) step {
 	return func(r *run) {
 		r.Helper()
@@ -154,7 +154,7 @@ var kvCases = []testCase{
 	{"IfVersionConflictsWithAbsentKey", []step{putFails(store.ErrConflict, "k", ifVersion(1)), none("k"),
 		put("k", "one"), remove("k"), putFails(store.ErrConflict, "k", ifWrite(0)), none("k")}},
 	{"VersionOfAnotherKeyConflicts", []step{put("a", "value"), put("b", "value"),
-		times(3, put("b", "value", ifWrite(0))), // some of the versions that a counter for each key gives
+		times(3, put("b", "value", ifWrite(0))), // creates versions that a counter per key would assign
 		func(r *run) {
 			b := r.versions["b"]
 			if last := b[len(b)-1]; last != r.versions["a"][0] {
@@ -238,7 +238,8 @@ const kilobyte = 1 << 10
 // kilobytes is a value of 1 KiB.
 var kilobytes = strings.Repeat("x", kilobyte)
 
-// fill writes items "k0", "k1" and so on until the KV is full. Then it calls then with their number.
+// fill writes items "k0", "k1" and so on until the KV is full. Then it runs the steps that then returns for
+// their number.
 func fill(life time.Duration, then func(n int) []step) step {
 	return func(r *run) {
 		n := 0
@@ -267,7 +268,7 @@ var fullCases = []testCase{
 	})}},
 	{"DeleteFreesSpace", []step{fill(forever, func(n int) []step {
 		// Each round writes a little less than it deletes, because other things may use the memory of the store, too.
-		// The rounds write more than fits in all.
+		// In total, the rounds write more than fits.
 		some := (n + 3) / 4
 		return []step{times(8, each(some, func(i int) []step { return []step{remove(fmt.Sprint("k", i))} }),
 			each(some-some/4, func(i int) []step { return []step{put(fmt.Sprint("k", i), kilobytes)} }))}

@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// limits are the options of Append. Without a change they have limits that no case reaches.
+// limits returns options for Append. Without a change, no case reaches the limits.
 func limits(change ...func(o *store.AppendOptions)) store.AppendOptions {
 	o := store.AppendOptions{TTL: forever, MaxEntries: 1000, MaxBytes: 1 << 20}
 	for _, change := range change {
@@ -37,10 +37,10 @@ func key(stream string) store.StreamKey {
 	return store.StreamKey{Group: group, Stream: name}
 }
 
-// entryOf returns the entry that the cases write: its stream and its number, with this length in all.
+// entryOf returns the entry that the cases write: its stream and its number, in a fixed length.
 func entryOf(stream string, seq uint64) []byte { return fmt.Appendf(nil, "%s/%016x", stream, seq) }
 
-// sizeOf returns the number of bytes that n entries of a stream whose name has 3 bytes count.
+// sizeOf returns how many bytes n entries count in a stream whose name is 3 bytes long.
 func sizeOf(n int64) int64 { return n * (3 + 1 + 16 + logOverhead) }
 
 // write appends the entries first to last.
@@ -170,7 +170,7 @@ var logCases = []testCase{
 		writeFails(store.ErrConflict, "g:s", 10, 0, maxEntries(1), maxBytes(logOverhead)), read("g:s", 0, 10)}},
 	{"EntriesOfTheGroupArePurgedInTheOrderOfTheirAppend", []step{write("g:q", 1, 1, maxEntries(2)),
 		write("g:b", 1, 50, maxEntries(2)), read("g:q", 0, 1), read("g:b", 48, 50),
-		// The group has entries q/1, b/49 and b/50.
+		// The group contains the entries q/1, b/49 and b/50.
 		write("g:l", 1, 1, maxBytes(sizeOf(3))), readFails(store.ErrNotFound, "g:q", 0), read("g:b", 48, 50),
 		write("g:l", 2, 2, maxBytes(sizeOf(3))), readFails(store.ErrPurged, "g:b", 48), read("g:b", 49, 50),
 		read("g:l", 0, 2)}},

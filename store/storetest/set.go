@@ -31,7 +31,7 @@ func take(set string, members ...string) step {
 	}
 }
 
-// tooMany checks that a set has no room for a member.
+// tooMany checks that a set has no room for another member.
 func tooMany(set, member string, limit int) step {
 	return func(r *run) {
 		err := r.set().Add(background, set, member, forever, limit)
@@ -53,7 +53,8 @@ func list(set, after string, limit int, want ...string) step {
 
 func members(set string, want ...string) step { return list(set, "", maxList, want...) }
 
-// numbered returns the numbers from first to before last as members whose order is theirs.
+// numbered returns the numbers from first up to, but not including, last as members that
+// sort in the same order.
 func numbered(first, last int) (members []string) {
 	for i := first; i < last; i++ {
 		members = append(members, fmt.Sprintf("%05d", i))

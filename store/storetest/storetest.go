@@ -12,7 +12,7 @@
 // store/redisstore also check that histories of concurrent callers are linearizable.
 //
 // An implementation whose clock the test controls should implement [Clock]. Expiry is then tested without waiting;
-// otherwise the tests sleep for a few seconds in all.
+// otherwise, the tests sleep for a few seconds in total.
 package storetest
 
 import (
@@ -65,9 +65,9 @@ const (
 	logOverhead = 128
 )
 
-// life is the time to live in cases that wait for expiry, and slack the tolerance for late expiry, rounding included. A
-// store over a network must answer several requests within a quarter of life. forever is the time to live in cases that
-// do not depend on it.
+// life is the time to live in cases that wait for expiry, and slack the tolerance for late expiry, including rounding.
+// A store over a network must answer several requests within a quarter of life. forever is the time to live in cases
+// that do not depend on it.
 const (
 	life    = 400 * time.Millisecond
 	slack   = life / 8
@@ -79,19 +79,19 @@ type testCase struct {
 	steps []step
 }
 
-// step is one operation and what must come of it.
+// step is one operation and its expected result.
 type step func(r *run)
 
 // run is a case that runs on a store.
 type run struct {
 	tb
 	store    any
-	versions map[string][]uint64            // of the successful writes of each key, oldest first
+	versions map[string][]uint64            // versions of the successful writes of each key, oldest first
 	queues   map[string]*store.Subscription // by the names that the case gives them
 }
 
-// tb is what the steps need of a *testing.T. The tests of this package run the cases on broken stores with another
-// implementation.
+// tb contains the methods of *testing.T that the steps need. The tests of this package run the cases on broken
+// stores with another implementation.
 type tb interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -140,7 +140,7 @@ func alsoA[S any](steps ...step) step {
 	}
 }
 
-// each returns a step that runs steps n times, with 0, 1, 2 and so on.
+// each returns a step that runs steps n times, for i = 0, 1, 2 and so on.
 func each(n int, steps func(i int) []step) step {
 	return func(r *run) {
 		for i := range n {
@@ -151,10 +151,10 @@ func each(n int, steps func(i int) []step) step {
 	}
 }
 
-// times is each for steps that are always the same.
+// times returns a step that runs the same steps n times.
 func times(n int, steps ...step) step { return each(n, func(int) []step { return steps }) }
 
-// forEach is each for a list of names.
+// forEach returns a step that runs steps for each name.
 func forEach(names []string, steps func(name string) []step) step {
 	return each(len(names), func(i int) []step { return steps(names[i]) })
 }

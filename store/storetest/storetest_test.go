@@ -43,8 +43,8 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// try runs a case on a store and returns how it failed. In the bubble a case waits no real time, not even for messages
-// that do not arrive.
+// try runs a case on a store and returns how it failed. In the bubble, a case takes no real time, even when it waits
+// for messages that do not arrive.
 func try(t *testing.T, c testCase, open func(store.Store) store.Store) string {
 	var r recorder
 	synctest.Test(t, func(*testing.T) {
@@ -70,7 +70,7 @@ func TestCorrectStorePasses(t *testing.T) {
 	}
 }
 
-// Each fault is found by a case of each suite that it is in. A fault is a store that overrides some methods of a correct
+// In each suite that lists a fault, some case finds it. A fault is a store that overrides some methods of a correct
 // one.
 func TestCasesFindFaults(t *testing.T) {
 	for suite, cases := range map[string][]testCase{"KV": kvCases, "Set": setCases, "Log": logCases, "Bus": busCases} {
@@ -166,7 +166,7 @@ var faults = map[string]map[string]func(m store.Store) store.Store{
 	},
 }
 
-// altered is a store that uses other names, times to live and contexts; nil functions change nothing.
+// altered is a store that changes names, times to live and contexts; a nil function changes nothing.
 type altered struct {
 	store.Store
 	rename func(string) string
@@ -203,7 +203,7 @@ func (a altered) Append(ctx context.Context, k store.StreamKey, seq uint64, e []
 	return a.Store.Append(call(a.ctx, ctx), k, seq, e, o)
 }
 
-// counting counts the versions of each new item from 1.
+// counting numbers the versions of each new item from 1.
 type counting struct {
 	store.Store
 	base map[string]uint64
@@ -232,7 +232,7 @@ func (c counting) Get(ctx context.Context, key string) (store.Item, error) {
 	return item, err
 }
 
-// twoSteps checks the condition before it writes.
+// twoSteps checks the condition first and writes later.
 type twoSteps struct{ store.Store }
 
 func (s twoSteps) Put(ctx context.Context, key string, value []byte, opt store.PutOptions) (uint64, error) {
@@ -263,7 +263,7 @@ func (d deleting) Delete(ctx context.Context, key string) error {
 	return errors.Join(d.Store.Delete(ctx, key), d.more(key))
 }
 
-// reading has a Touch that only reads.
+// reading has a Touch that only reads the item.
 type reading struct{ store.Store }
 
 func (r reading) Touch(ctx context.Context, key string, ttl time.Duration) (store.Item, error) {

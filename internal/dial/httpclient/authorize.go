@@ -23,7 +23,7 @@ type observer interface {
 }
 
 // maxReauthorizations is how often one request is sent again with other credentials. A
-// nonce, a first token, another nonce and a step-up make four.
+// nonce, a first token, another nonce and a step-up add up to four.
 const maxReauthorizations = 4
 
 // authorized is an http.RoundTripper that adds the credentials of an Authorizer to requests to the origin of a server.
@@ -33,7 +33,7 @@ type authorized struct {
 	server string
 	origin *url.URL
 	pause  func() (release func()) // pauses time-outs while a user is asked; may be nil
-	given  string                  // names the headers of the configuration
+	given  string                  // names of the headers in the configuration
 	next   http.RoundTripper
 }
 
@@ -58,7 +58,7 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 			o.Observe(a.server, resp.Header)
 		}
 		rejected := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
-		// DELETE ends a session, which is not worth asking a user for credentials.
+		// It is not worth asking a user for credentials only to end a session with DELETE.
 		if !rejected || attempts == maxReauthorizations || req.Method == http.MethodDelete {
 			return resp, nil
 		}
@@ -123,7 +123,7 @@ type pauser interface {
 
 var _ pauser = (*outbound.Requests)(nil)
 
-// pauseFunc returns a function that pauses the time-outs of to, or nil if to has none.
+// pauseFunc returns a function that pauses the time-outs of to, or nil if it has none.
 func pauseFunc(to outbound.Receiver) func() (release func()) {
 	p, ok := to.(pauser)
 	if !ok {

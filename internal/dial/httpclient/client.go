@@ -41,14 +41,14 @@ type Client struct {
 	Options
 	modern bool
 	to     outbound.Receiver
-	toCall outbound.CallReceiver // to, if it implements that; may be nil
+	toCall outbound.CallReceiver // the receiver, if it implements this; may be nil
 	http   *http.Client
 	post   *poster         // nil if the URL is malformed; newRequest reports the error
-	ctx    context.Context // ends when Close begins
+	ctx    context.Context // cancelled when Close begins
 	cancel context.CancelFunc
 	close  sync.Once
 
-	ignored loglimit.Limiter // of log lines for ignored messages
+	ignored loglimit.Limiter // limits log lines about ignored messages
 
 	mu        sync.Mutex
 	running   sync.WaitGroup // waited for by Close; Add is called under mu before ctx ends
@@ -129,7 +129,7 @@ func (c *Client) join() bool {
 	return true
 }
 
-// request returns a request with the headers of the session and the revision. A body is for POST only.
+// request returns a request with the headers of the session and the revision. Only a POST has a body.
 func (c *Client) request(ctx context.Context, method string, body []byte) (req *http.Request, err error) {
 	if method == http.MethodPost && c.post != nil {
 		req = c.post.request(ctx, body)
@@ -211,7 +211,7 @@ func (c *Client) begin(session string) error {
 	return nil
 }
 
-// HasSession reports whether the server has named a session.
+// HasSession reports whether the server has assigned a session ID.
 func (c *Client) HasSession() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,7 +237,7 @@ func (c *Client) answer(ctx context.Context, resp *http.Response, out *outbound.
 			return responseError(ctx, err)
 		}
 		message := body[len(reserved):]
-		if reserved != nil && !jsonrpc.IsBatch(message) { // the other messages of a batch stay in use
+		if reserved != nil && !jsonrpc.IsBatch(message) { // the other messages of a batch still use the memory
 			out.Forwarding.Received(body)
 		}
 		answered, err := c.deliver(message, out.ID)
@@ -264,8 +264,8 @@ func mediaType(h http.Header) string {
 }
 
 // deliver passes a message, or each message of a batch, to the receiver. Outside of revision 2025-03-26 (basic,
-// Batching), a batch is an invalid message. Deliver reports whether a message is the response to request id, and
-// returns an error if an invalid batch has the response. It drops responses to other requests.
+// Batching), a batch is an invalid message. deliver reports whether a message is the response to request id, and
+// returns an error if an invalid batch contains that response. It drops responses to other requests.
 func (c *Client) deliver(data []byte, id jsonrpc.ID) (answered bool, err error) {
 	c.trace(false, data)
 	parts := [][]byte{data}
@@ -308,7 +308,7 @@ func (c *Client) receive(id jsonrpc.ID, m *jsonrpc.Message) {
 	c.to.Receive(m)
 }
 
-// hasResponse reports whether an invalid batch has the response to a request.
+// hasResponse reports whether an invalid batch contains the response to a request.
 func hasResponse(batch []byte, id jsonrpc.ID) bool {
 	for response := range outbound.Responses(batch) {
 		if response == id {
@@ -339,7 +339,7 @@ func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *outb
 		return failure
 	}
 	err := requestError(c.modern, failure)
-	inSession := !c.modern && req.Header[httpcodec.HeaderVersion] != nil // initialize has no revision in its headers
+	inSession := !c.modern && req.Header[httpcodec.HeaderVersion] != nil // initialize is sent without a revision header
 	named := inSession && namesLostSession(resp, body)
 	if named || !c.modern && resp.StatusCode == http.StatusBadRequest {
 		return &Rejection{error: err, Body: string(body[:min(len(body), maxReason)]), NamesSession: named}

@@ -29,7 +29,7 @@ import (
 // Rule U1.
 func TestModernRequestsCarryTheirHeaders(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, _ *http.Request, body string) {
-		w.Header().Set("Mcp-Session-Id", theSession) // has no meaning in 2026-07-28
+		w.Header().Set("Mcp-Session-Id", theSession) // means nothing in 2026-07-28
 		writeJSON(w, resultOf(body))
 	})
 	o := p.options(t)
@@ -150,7 +150,7 @@ func TestClientReadsEachFormOfResponse(t *testing.T) {
 	}
 }
 
-// Rules J7, J8: the client accepts batches in the one revision that has them.
+// Rules J7, J8: the client accepts batches only in the revision that has them.
 func TestClientReadsBatchesOf20250326Only(t *testing.T) {
 	const progress = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}`
 	for name, form := range map[string]func(w http.ResponseWriter, body string){

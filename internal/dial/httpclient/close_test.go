@@ -127,7 +127,7 @@ func TestCloseIsBounded(t *testing.T) {
 	})
 }
 
-// Close of a client of 2026-07-28 ends the streams of its requests at once, although the server does not.
+// Close of a client of 2026-07-28 ends the streams of its requests at once, even if the server does not.
 func TestCloseDoesNotWaitForOpenStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -153,7 +153,7 @@ func TestCloseDoesNotWaitForOpenStreams(t *testing.T) {
 	})
 }
 
-// A response of 700 MB is rejected before it is in memory.
+// A response of 700 MB is rejected before it fills the memory.
 func TestResponseSizeIsLimited(t *testing.T) {
 	for name, write := range map[string]func(w http.ResponseWriter, chunk []byte){
 		"a body": func(w http.ResponseWriter, chunk []byte) {
@@ -182,7 +182,7 @@ func TestResponseSizeIsLimited(t *testing.T) {
 			sent <- counting.n
 		})
 		must.CheckIs(t, must.Err(list(t.Context(), newModern(t, p.options(t)))), call.ErrInvalidResponse, name)
-		if n := <-sent; n > 32<<20 { // of an event, what follows is skipped up to a limit
+		if n := <-sent; n > 32<<20 { // after a large event, the rest is skipped up to a limit
 			t.Errorf("%s: %d bytes were taken", name, n)
 		}
 	}
@@ -270,7 +270,7 @@ type losing struct {
 
 func (l losing) Lost(err error) { l.why <- err }
 
-// Requests to the endpoint have the credentials of the URL, since the origin is the same.
+// Requests to the endpoint carry the credentials of the URL, because the origin is the same.
 func TestPairKeepsTheCredentialsOfItsURL(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
 		if user, password, _ := r.BasicAuth(); user != "u" || password != "p" {
@@ -358,7 +358,7 @@ func TestBrokenPairIsErrConnectionLost(t *testing.T) {
 	c.Close()
 }
 
-// A POST request without a response delays neither Close nor, after the end of the stream, its caller.
+// A POST request without a response does not delay Close or, after the stream has ended, its caller.
 func TestClosePairWithRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
@@ -408,7 +408,8 @@ func TestTheEndOfAPairWaitsForTheStatusOfMessages(t *testing.T) {
 			}()
 			began := time.Now()
 			synctest.Wait()
-			// The stream has ended, and the client does not know it yet: the next request must be one to repeat.
+			// The stream has ended but the client does not know yet: the error of the next request must allow it
+			// to be repeated.
 			must.CheckIs(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte("{}"), Method: mcp.MethodPing}),
 				ErrSessionGone, silent, "after the end of the stream")
 			lost := <-to.why
@@ -451,7 +452,7 @@ func TestEndpointMustHaveTheOriginOfTheStream(t *testing.T) {
 	}
 }
 
-// An event that is too large costs the stream of an HTTP+SSE pair only the message in it.
+// If an event is too large, the stream of an HTTP+SSE pair loses only the message in it.
 func TestPairSkipsAnEventThatIsTooLarge(t *testing.T) {
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, _ string) {
 		writeEvents(w, "event: endpoint\ndata: /m\n\n")
@@ -467,14 +468,14 @@ func TestPairSkipsAnEventThatIsTooLarge(t *testing.T) {
 	must.CheckEqual(t, <-to.received, "8")
 }
 
-// An event that is too large costs a stream of Streamable HTTP only the message in it: a notification does not fail the
-// call on whose stream it comes, and does not end the standalone stream, on which it would be sent again.
+// If an event is too large, a stream of Streamable HTTP loses only the message in it: a notification does not fail the
+// call whose stream it arrives on, and does not end the standalone stream, where the server would send it again.
 func TestStreamSkipsANotificationThatIsTooLarge(t *testing.T) {
 	tooLarge := `data: {"jsonrpc":"2.0","method":"large","params":{"x":"` + strings.Repeat("x", 2<<20) + `"}}` + "\n\n"
 	small := `data: {"jsonrpc":"2.0","method":"small"}` + "\n\n"
 	for name, test := range map[string]struct {
 		dial    func(*testing.T, Options) *caller
-		streams int // standalone ones
+		streams int // number of standalone streams
 	}{"modern": {newModern, 0}, "legacy": {newLegacy, 1}} {
 		synctest.Test(t, func(t *testing.T) {
 			var streams atomic.Int32

@@ -33,8 +33,8 @@ func (o *Options) statusError(resp *http.Response) *call.StatusError {
 	return &call.StatusError{Status: resp.StatusCode, Text: text, RetryAfter: retryAfter(resp.Header)}
 }
 
-// givenHeaders names the headers of the configuration, which usually have credentials, for errors of requests that the
-// server does not authorize. It is empty if there are none.
+// givenHeaders names the headers of the configuration, which usually carry credentials, for the error of a request
+// that the server does not authorize. It returns "" if there are none.
 func (o *Options) givenHeaders() string {
 	names := slices.Sorted(maps.Keys(o.Header))
 	switch len(names) {
@@ -47,7 +47,8 @@ func (o *Options) givenHeaders() string {
 }
 
 // retryAfter returns the wait of the Retry-After header, in seconds or until a date, up to
-// outbound.MaxRetryAfter (RFC 9110, section 10.2.3). It returns 0 for another value and for none.
+// outbound.MaxRetryAfter (RFC 9110, section 10.2.3). It returns 0 if the header is missing or
+// malformed.
 func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	seconds, err := strconv.ParseUint(value, 10, 64)
@@ -58,7 +59,7 @@ func retryAfter(h http.Header) time.Duration {
 	if err != nil {
 		return 0
 	}
-	now, err := http.ParseTime(h.Get("Date")) // the clocks may differ
+	now, err := http.ParseTime(h.Get("Date")) // compare with the server's clock, which may differ
 	if err != nil {
 		now = time.Now()
 	}
@@ -66,8 +67,8 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 // requestError returns the error of a request whose response has the status and the JSON-RPC error of e. With some
-// statuses the server reports what is wrong with the request, and the JSON-RPC error is the server's own. With other
-// statuses the body may come from a proxy, so the status remains the error.
+// statuses, the server reports what is wrong with the request, and the JSON-RPC error comes from the server. With
+// other statuses, the body may come from a proxy, so the status remains the error.
 func requestError(isModern bool, e *call.StatusError) error {
 	switch {
 	case e.Err == nil:
@@ -79,29 +80,30 @@ func requestError(isModern bool, e *call.StatusError) error {
 	return e
 }
 
-// Rejection is the error of a request of a session, or of initialize, that was answered with status 400, or with 409 or
+// Rejection is the error of a request in a session, or of initialize, that was answered with status 400, or with 409 or
 // 410 and a text about the session. The server may have lost the session, or reject the revision. A handler may be the
 // source of the status and the text, so the client asks with a ping whether the session is lost.
 type Rejection struct {
-	error               // a *call.StatusError or, if the body has one, a *jsonrpc.Error
-	Body         string // the beginning
-	NamesSession bool   // Body is about a session, perhaps that of the connection
+	error               // a *call.StatusError or, if the body contains one, a *jsonrpc.Error
+	Body         string // the beginning of the body
+	NamesSession bool   // Body mentions a session, perhaps the session of the connection
 }
 
 // Unwrap returns the error.
 func (r *Rejection) Unwrap() error { return r.error }
 
-// Is reports whether a server that has lost the session has not acted on the request.
+// Is reports a match with outbound.ErrUnserved if Body mentions a session: a server that has lost the session
+// has not acted on the request.
 func (r *Rejection) Is(target error) bool { return target == outbound.ErrUnserved && r.NamesSession }
 
 // Limits for reading the body of an error response.
 const (
 	maxErrorBody     = 64 << 10
-	maxReason        = 1 << 10 // of the text that names a reason, in bytes
+	maxReason        = 1 << 10 // bytes of a text that gives a reason
 	errorBodyTimeout = 2 * time.Second
 )
 
-// failureOf reads the body of a response that is not a success.
+// failureOf reads the body of an error response.
 func (o *Options) failureOf(resp *http.Response) []byte {
 	timer := time.AfterFunc(errorBodyTimeout, func() { resp.Body.Close() })
 	defer timer.Stop()

@@ -63,7 +63,7 @@ type peer struct {
 	net  *network
 
 	mu       sync.Mutex
-	requests []*http.Request // their bodies are in bodies
+	requests []*http.Request // the request bodies are in bodies
 	bodies   []string
 }
 

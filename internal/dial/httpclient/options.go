@@ -30,7 +30,7 @@ type Options struct {
 	DetectSilence bool // close an event stream when its keep-alive comments stop
 }
 
-// watchSilence closes body when the stream falls silent, if DetectSilence is set.
+// watchSilence closes body when the stream goes silent, if DetectSilence is set.
 func (o *Options) watchSilence(events *httpcodec.EventReader, body io.Closer) {
 	if o.DetectSilence {
 		events.CloseWhenSilent(body)

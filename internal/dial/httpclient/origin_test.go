@@ -189,7 +189,7 @@ func authorizing(url string, p *passport) *http.Client {
 func TestRejectedRequestIsSentAgain(t *testing.T) {
 	for _, tc := range []struct {
 		method string
-		wants  string // the valid token
+		wants  string // the token that is valid
 		sent   int
 		status int
 	}{
@@ -223,7 +223,7 @@ func TestRejectedRequestIsSentAgain(t *testing.T) {
 	}
 }
 
-// Rule U8: a redirected request to another origin has no credentials.
+// Rule U8: a request that is redirected to another origin carries no credentials.
 func TestCredentialsDoNotFollowRedirects(t *testing.T) {
 	var got []string
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -253,8 +253,8 @@ func TestFailedAuthorizationIsErrUnauthorized(t *testing.T) {
 		!errors.Is(err, call.ErrConnectionLost), "%v", err)
 }
 
-// distant is a connection over a network: the client learns later that the server has closed it, and its system accepts
-// bytes until then.
+// distant is a connection over a network: the client learns late that the server has closed it, and until then its
+// operating system accepts bytes.
 type distant struct{ net.Conn }
 
 const distance = 50 * time.Millisecond
@@ -319,7 +319,7 @@ func TestIdleConnectionsAreClosedBeforeTheServerClosesThem(t *testing.T) {
 		"": 4 * time.Second, "timeout=5": 4 * time.Second, "timeout=3, max=100": 2 * time.Second,
 		"max=100, Timeout = 2": time.Second,
 		"timeout=1":            500 * time.Millisecond, "timeout=0": 0,
-		// The limit is never raised, and other values mean nothing.
+		// The limit is never raised, and invalid values are ignored.
 		"timeout=600": 4 * time.Second, "timeout=-1": 4 * time.Second, "timeout=x": 4 * time.Second,
 		"timeout":                      4 * time.Second,
 		"timeout=99999999999999999999": 4 * time.Second, "time=1": 4 * time.Second,
@@ -389,7 +389,7 @@ func TestRequestsWithIdempotencyKeysAreNotRepeated(t *testing.T) {
 	}
 }
 
-// A poster sends the request that http.Client would send, with the features of the client's http.Client.
+// A poster sends the request that http.Client would send, with the features of the http.Client.
 func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, &http.Cookie{Name: "seen", Value: "yes"})
@@ -419,7 +419,7 @@ func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 		o := &Options{URL: c.url, Header: http.Header{"x-fixed": {"fixed"}}, HTTP: c.client}
 		p := must.Get(newPoster(o, o.newHTTP()))(t)
 		got := ""
-		for range 2 { // the second request has the cookie
+		for range 2 { // the second request carries the cookie
 			req := p.request(t.Context(), []byte("body"))
 			resp, err := p.do(req)
 			must.Do(t, err, name)

@@ -24,7 +24,7 @@ type PairClient struct {
 	Options
 	http     *http.Client
 	endpoint string
-	ctx      context.Context // of the event stream; cancelled when that ends
+	ctx      context.Context // context of the event stream; cancelled when the stream ends
 	cancel   context.CancelFunc
 	done     chan struct{}
 
@@ -33,15 +33,15 @@ type PairClient struct {
 	sending sync.WaitGroup // Add is called under mu before ended is set
 }
 
-// sendGrace is the time in which the server responds to the POST requests that are in flight when the event stream
+// sendGrace is how long the server may take to respond to POST requests that are in flight when the event stream
 // ends. The response tells whether the server has accepted the message.
 const sendGrace = 5 * time.Second
 
 var _ outbound.Wire = (*PairClient)(nil)
 
 // DialPair opens the event stream, waits for the endpoint and returns a client that
-// passes received messages to to. A limit above 0 is a time-out for this, which is paused
-// while a user is asked for credentials. ctx applies until DialPair returns.
+// passes received messages to to. A limit above 0 is the time-out for all of this; it is
+// paused while a user is asked for credentials. ctx applies until DialPair returns.
 func DialPair(ctx context.Context, limit time.Duration, o Options, to outbound.Receiver) (*PairClient, error) {
 	c := &PairClient{Options: o, http: o.newHTTP(), done: make(chan struct{})}
 	c.keepCookies(c.http)
@@ -73,8 +73,8 @@ func DialPair(ctx context.Context, limit time.Duration, o Options, to outbound.R
 	return c, nil
 }
 
-// pauseTimer returns a function that pauses the time-outs of pause, which may be nil, and timer. The function returned
-// by that one resumes them and restarts timer with d, unless timer had fired.
+// pauseTimer returns a function that pauses the time-outs of pause, which may be nil, and timer. That function returns
+// another one, which resumes them and restarts timer with d, unless timer had fired.
 func pauseTimer(timer *time.Timer, d time.Duration, pause func() func()) func() func() {
 	return func() func() {
 		release := func() {}

@@ -22,13 +22,13 @@ const (
 )
 
 // sticky is an http.RoundTripper that keeps the cookies of one origin, in memory and for one session: load balancers
-// find the replica of a session by a cookie. Requests to other origins, such as after a redirect, neither receive nor
-// set any. It is safe for concurrent use.
+// find the replica of a session by a cookie. Requests to other origins, such as after a redirect, neither send nor
+// set cookies. It is safe for concurrent use.
 type sticky struct {
 	origin *url.URL
 	next   http.RoundTripper
 	jar    *cookiejar.Jar
-	any    atomic.Bool // the jar has had a cookie
+	any    atomic.Bool // a cookie was stored in the jar
 
 	mu    sync.Mutex
 	names map[string]bool
@@ -40,7 +40,7 @@ func (o *Options) keepCookies(c *http.Client) {
 	if err != nil || c.Jar != nil {
 		return // newRequest reports the error
 	}
-	jar, _ := cookiejar.New(nil) // it returns no error
+	jar, _ := cookiejar.New(nil) // cookiejar.New never fails
 	c.Transport = &sticky{origin: origin, next: c.Transport, jar: jar, names: make(map[string]bool)}
 }
 
@@ -54,7 +54,7 @@ func (s *sticky) RoundTrip(req *http.Request) (*http.Response, error) {
 			sent := *req // a RoundTripper must not change the request
 			sent.Header = req.Header.Clone()
 			for _, c := range cookies {
-				if _, err := req.Cookie(c.Name); err != nil { // those of the configuration win
+				if _, err := req.Cookie(c.Name); err != nil { // cookies of the configuration win
 					sent.AddCookie(c)
 				}
 			}
@@ -100,8 +100,8 @@ func (e *codingError) Error() string {
 }
 
 // decode replaces the body of a response that has a content coding: some servers, and proxies in front of them,
-// compress responses although the request does not accept that. Package net/http has decoded gzip if it has asked for
-// it.
+// compress responses although the request does not accept that. Package net/http has already decoded gzip if it asked
+// for it.
 func decode(resp *http.Response) {
 	coding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header["Content-Encoding"], ", ")))
 	var open func(r *bufio.Reader) (io.Reader, error)
@@ -136,7 +136,7 @@ type decodedBody struct {
 	io.ReadCloser
 	open    func(*bufio.Reader) (io.Reader, error)
 	decoded io.Reader // nil before the first Read
-	err     error     // of open
+	err     error     // error of open
 }
 
 func (b *decodedBody) Read(p []byte) (int, error) {

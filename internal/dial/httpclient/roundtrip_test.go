@@ -17,7 +17,8 @@ import (
 	"github.com/parley-mcp/parley/internal/outbound"
 )
 
-// A session keeps the cookies of its server, by which load balancers find its replica. 2026-07-28 needs none.
+// A session keeps the cookies of its server, because load balancers use them to find the replica. 2026-07-28
+// needs none.
 func TestSessionKeepsTheCookiesOfItsServer(t *testing.T) {
 	var got []string
 	p := newPeer(t, func(w http.ResponseWriter, r *http.Request, body string) {
@@ -67,7 +68,7 @@ func TestPairKeepsTheCookiesOfItsServer(t *testing.T) {
 	must.CheckEqual(t, <-got, "replica=1")
 }
 
-// A cookie of the configuration wins over one of the server, and another origin gets no cookie.
+// A cookie of the configuration wins over a cookie of the server, and other origins receive no cookie.
 func TestCookiesStayWithinTheirOrigin(t *testing.T) {
 	const server = "http://server.example/mcp"
 	var got []string
@@ -89,7 +90,8 @@ func TestCookiesStayWithinTheirOrigin(t *testing.T) {
 		"server.example:81 a=mine; server.example a=mine; sub.server.example a=mine")
 }
 
-// Some servers code responses although the client has not asked for it. A coding that the client cannot read is named.
+// Some servers compress responses although the client did not ask for it. If the client cannot read a coding, the
+// error names it.
 func TestCodedResponsesAreReadOrNamed(t *testing.T) {
 	coded := func(open func(io.Writer) io.WriteCloser) func([]byte) []byte {
 		return func(body []byte) []byte {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	maxReconnects     = 5 // attempts in a row that bring nothing
+	maxReconnects     = 5 // attempts in a row without an event
 	defaultRetry      = time.Second
-	minRetry          = 100 * time.Millisecond // lower limit for the delay that the server asks for
+	minRetry          = 100 * time.Millisecond // minimum of the delay that the server asks for
 	standaloneTimeout = time.Second            // for opening the standalone stream of a new session
-	successAfter      = 30 * time.Second       // a stream that was open this long did not fail
+	successAfter      = 30 * time.Second       // a stream that was open this long did not count as failed
 )
 
 // reconnects decides whether and when to reopen a broken stream.
@@ -142,7 +142,7 @@ func (c *Client) open(ctx context.Context, last string) (body io.ReadCloser, aga
 }
 
 // listen starts a goroutine that keeps the standalone stream of the session open, if the server offers one. It waits up
-// to standaloneTimeout for the stream, since messages that the server sends before are lost.
+// to standaloneTimeout for the stream, since messages that the server sends before that are lost.
 func (c *Client) listen(ctx context.Context) {
 	c.mu.Lock()
 	if c.modern || c.session == "" || c.listening || c.ctx.Err() != nil {
@@ -164,7 +164,7 @@ func (c *Client) listen(ctx context.Context) {
 }
 
 // standalone keeps the standalone stream open until Close. It closes opened when the
-// server has answered the first request and the receiver knows of the stream.
+// server has answered the first request and the receiver knows about the stream.
 func (c *Client) standalone(opened chan struct{}) {
 	to, _ := c.to.(outbound.StreamObserver)
 	wasOpen := false
@@ -204,7 +204,7 @@ func (c *Client) standalone(opened chan struct{}) {
 }
 
 // readStandalone passes the messages of the standalone stream to the receiver until the stream ends. In revision
-// 2025-03-26 an event may have a batch (basic/transports, Listening for Messages from the Server).
+// 2025-03-26, an event may contain a batch (basic/transports, Listening for Messages from the Server).
 func (c *Client) readStandalone(events *httpcodec.EventReader) {
 	for {
 		ev, err := events.Next()

@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// gets are the times and Last-Event-ID values of the GET requests that a peer received.
+// gets records the times and Last-Event-ID values of the GET requests that a peer received.
 type gets struct {
 	mu   sync.Mutex
 	at   []time.Duration
@@ -260,7 +260,7 @@ func TestLongStandaloneStreamIsNotAFailure(t *testing.T) {
 }
 
 // listResumed requests tools/list from a server that ends the stream of the POST request after
-// the events begun. get serves the GET requests; response has the response to tools/list.
+// the events begun. get serves the GET requests; response contains the response to tools/list.
 func listResumed(t *testing.T, begun string,
 	get func(w http.ResponseWriter, r *http.Request, response <-chan string)) *caller {
 	t.Helper()
@@ -281,8 +281,7 @@ func listResumed(t *testing.T, begun string,
 }
 
 // The client resumes a broken stream of a session and receives the messages that were sent
-// meanwhile (2025-11-25, basic/transports, Resumability and Redelivery).
-// Rule U4.
+// in the meantime (2025-11-25, basic/transports, Resumability and Redelivery). Rule U4.
 func TestBrokenResponseOfASessionIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}
@@ -309,7 +308,7 @@ func TestBrokenResponseOfASessionIsResumed(t *testing.T) {
 func TestResponseThatCannotBeResumedIsErrConnectionLost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events string
-		status int // of the response to the GET request
+		status int // status of the response to the GET request
 		gets   int
 	}{
 		"no id":         {": hello\n\n", 405, 0},
@@ -377,7 +376,7 @@ func TestStreamThatBreaksInAnEventIsResumedBeforeIt(t *testing.T) {
 	}
 }
 
-// The client does not send the server an event id of any size, and waits at most an hour.
+// The client does not send back an event ID that is too long, and waits at most an hour.
 func TestEventIDAndRetryAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gets{t0: time.Now()}

@@ -20,9 +20,10 @@ import (
 
 const (
 	maxResponseHeader = 256 << 10 // bytes
-	maxIdle           = 64        // idle connections for each host
+	maxIdle           = 64        // idle connections per host
 	// idleTimeout is how long a connection may be idle. Many servers close connections after five seconds, the default
-	// of Node. A request that meets the end of its connection is lost: it cannot be repeated, because it may have run.
+	// of Node. If a connection closes just as a request is sent on it, the request is lost: it cannot be repeated,
+	// because it may have run.
 	idleTimeout = 4 * time.Second
 	// idleMargin is how long before the server a client closes an idle connection.
 	idleMargin = time.Second
@@ -36,8 +37,8 @@ type transport struct {
 }
 
 // NewTransport returns an http.RoundTripper with its own connections, and with the settings of http.DefaultTransport
-// otherwise. It closes idle connections before the server does. It is nil if the program has replaced
-// http.DefaultTransport by another kind of http.RoundTripper, which is to be used then.
+// otherwise. It closes idle connections before the server does. NewTransport returns nil if the program has replaced
+// http.DefaultTransport with another kind of http.RoundTripper: that one is used then.
 func NewTransport() http.RoundTripper {
 	shared, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -61,9 +62,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// limitIdle closes connections that are idle for as long as limit, and from 0 on keeps none. It never raises a limit,
-// because the transport may have connections to other servers. The settings of an http.Transport must not change while
-// it is used, so limitIdle replaces it; its connections in use are closed when their responses end.
+// limitIdle makes the transport close connections after they are idle for limit; if limit is 0 or less, it keeps no
+// idle connections. It never raises a limit, because the transport may have connections to other servers. The settings
+// of an http.Transport must not change while it is used, so limitIdle replaces it; its connections in use are closed
+// when their responses end.
 func (t *transport) limitIdle(limit time.Duration) {
 	if old := t.current.Load(); limit >= old.IdleConnTimeout || old.DisableKeepAlives {
 		return
@@ -83,7 +85,8 @@ func (t *transport) limitIdle(limit time.Duration) {
 // CloseIdleConnections implements the method that http.Client.CloseIdleConnections calls.
 func (t *transport) CloseIdleConnections() { t.current.Load().CloseIdleConnections() }
 
-// announcedIdle returns how long a connection may be idle by the Keep-Alive header of a response, with a margin.
+// announcedIdle returns how long a connection may be idle according to the Keep-Alive header of a response, less
+// a margin.
 func announcedIdle(h http.Header) (time.Duration, bool) {
 	for parameter := range strings.SplitSeq(httpcodec.First(h, "Keep-Alive"), ",") {
 		name, value, _ := strings.Cut(parameter, "=")
@@ -97,9 +100,10 @@ func announcedIdle(h http.Header) (time.Duration, bool) {
 	return 0, false
 }
 
-// once is an http.RoundTripper whose POST requests net/http does not repeat. It would repeat one with an idempotency
-// key, whose spelling it compares, when the connection breaks. But a tool that runs twice need not know such keys. It
-// also decodes responses; see decode.
+// once is an http.RoundTripper whose POST requests net/http does not repeat. It would repeat a request with an
+// idempotency key when the connection breaks, although the tool that then runs twice may not know such keys. It
+// only recognizes the usual spelling of the header, so once sends the name in lower case. It also decodes
+// responses; see decode.
 type once struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -127,8 +131,8 @@ func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections implements the method that http.Client.CloseIdleConnections calls.
 func (o once) CloseIdleConnections() { closeIdle(o.next) }
 
-// poster sends the POST requests of a client. It has the effect of http.Client, which for each request parses the URL,
-// and copies the headers in case of a redirect: a call through the gateway has 48 allocations instead of 54. It is safe
+// poster sends the POST requests of a client. It behaves like http.Client, but does not parse the URL for each request
+// or copy the headers in case of a redirect: a call through the gateway makes 48 allocations instead of 54. It is safe
 // for concurrent use.
 type poster struct {
 	client *http.Client
@@ -164,7 +168,7 @@ func (p *poster) request(ctx context.Context, body []byte) *http.Request {
 	return req
 }
 
-// do sends a request that the method request returned. The error is as of http.Client.Do.
+// do sends a request that the method request returned. It returns errors as http.Client.Do does.
 func (p *poster) do(req *http.Request) (*http.Response, error) {
 	if p.direct == nil {
 		return p.client.Do(req)
@@ -186,7 +190,7 @@ func (p *poster) do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// redirected is an http.RoundTripper whose first response is already there.
+// redirected is an http.RoundTripper that already has its first response.
 type redirected struct {
 	first *http.Response
 	next  http.RoundTripper

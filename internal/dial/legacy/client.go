@@ -39,11 +39,11 @@ type Client struct {
 	// TaskChanges contains the changes of tasks that the server reports.
 	TaskChanges outbound.TaskChanges
 	logger      *slog.Logger
-	ignored     loglimit.Limiter // of log lines about messages of the server
+	ignored     loglimit.Limiter // limits log lines about messages of the server
 
 	revision mcp.Revision // the offered revision, then the agreed one; set before other requests
 
-	ctx     context.Context // of the replies to the server's requests
+	ctx     context.Context // context of the replies to the server's requests
 	cancel  context.CancelFunc
 	replies chan struct{}
 
@@ -53,7 +53,7 @@ type Client struct {
 	answerer     rpc.InputHandler
 	answered     atomic.Bool  // the server has answered initialize, the first request
 	inFlight     rpc.Inflight // pending requests of the server
-	questions    questions    // those of them that are being answered
+	questions    questions    // the pending requests that are being answered
 	elicitations urlElicitations
 	tasks        clientTasks
 	subscriber
@@ -247,10 +247,10 @@ type inputRequest struct {
 	method      string
 	params      json.RawMessage
 	origin      outbound.Origin
-	pause       *outbound.TimeoutPause  // pauses the time-outs of the client's requests
+	pause       *outbound.TimeoutPause  // pause of the time-outs of the client's requests
 	elicitation *urlElicitation         // nil unless the request is a URL elicitation
 	cancel      context.CancelCauseFunc // nil for a task
-	ofSession   bool                    // the request may belong to no call, so it does not end with one
+	ofSession   bool                    // the request may belong to no call, so it does not end with a call
 }
 
 func (q *inputRequest) end() {
@@ -292,7 +292,7 @@ func (c *Client) reportedError(q *inputRequest, err error) *jsonrpc.Error {
 }
 
 // ReceiveInvalid implements outbound.Receiver. A request with a readable id is answered with the
-// error, since the server waits for a response.
+// error, because the server waits for a response.
 func (c *Client) ReceiveInvalid(m *jsonrpc.Message, err error) {
 	if c.Requests.ReceiveInvalid(m, err) {
 		return
@@ -317,7 +317,7 @@ func (c *Client) Lost(err error) {
 }
 
 // maxReplies limits the concurrent replies to requests of the server. Above it, the client
-// stops reading until one is sent.
+// stops reading until a reply has been sent.
 const maxReplies = 32
 
 // replyTimeout is the time-out for sending one reply, with all attempts.
@@ -357,15 +357,15 @@ func (c *Client) sendReply(msg []byte) bool {
 	return err == nil
 }
 
-// repeatReply sends a reply, again after failures that may be temporary, because the handler of the
-// server waits for it. A server ignores the second of two replies to one request.
+// repeatReply sends a reply and repeats it after failures that may be temporary, because the
+// server's handler waits for it. A server ignores the second of two replies to one request.
 func (c *Client) repeatReply(ctx context.Context, msg []byte) error {
 	for pause := firstReplyPause; ; pause = min(2*pause, maxReplyPause) {
 		err := c.Wire.Send(ctx, &outbound.Outgoing{Message: msg})
 		if err == nil || !isTemporary(err) || c.Failed() != nil {
 			return err
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause/2)) // jitter, so that clients do not return all at once
+		timer := time.NewTimer(pause/2 + rand.N(pause/2)) // jitter, so that clients do not all return at once
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -375,8 +375,8 @@ func (c *Client) repeatReply(ctx context.Context, msg []byte) error {
 	}
 }
 
-// isTemporary reports whether a message that could not be sent may be sent later: a server or a
-// proxy does not serve it at the moment.
+// isTemporary reports whether a message that could not be sent is worth another attempt: a
+// server or a proxy does not serve it at the moment.
 func isTemporary(err error) bool {
 	if status, ok := errors.AsType[*call.StatusError](err); ok {
 		return status.Status == 429 || status.Status >= 502 && status.Status <= 504

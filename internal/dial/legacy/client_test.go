@@ -109,7 +109,7 @@ func TestServerErrorsDifferFromLocalErrors(t *testing.T) {
 		_, err := c.Call(t.Context(), &outbound.Request{Method: mcp.MethodListTools})
 		must.CheckThat(t, err != nil && (tc.want == nil || errors.Is(err, tc.want)), "%s: %v", name, err)
 	}
-	// A proxy or a server of another era may answer 404. That is not an error of the method.
+	// A proxy or a server of another era may answer 404. That does not mean that the method is missing.
 	c, _ := newClient(t, nil, func(context.Context, *outbound.Outgoing) (string, error) {
 		return "", &call.StatusError{Status: 404, Err: reported}
 	})
@@ -153,7 +153,7 @@ func TestClientAnswersServerRequests(t *testing.T) {
 	}
 }
 
-// Rules J2, J15: the server's requests have ids of their own, and a cancelled request has no response.
+// Rules J2, J15: the server numbers its requests independently, and a cancelled request gets no response.
 func TestServerRequestsHaveTheirOwnIDs(t *testing.T) {
 	begun, release := make(chan context.Context, 4), make(chan struct{})
 	c, w := newClient(t, func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
@@ -328,7 +328,8 @@ func TestRepliesEndWithTheConnection(t *testing.T) {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A program may close its client as soon as its call has ended. A reply that is then not sent is not worth a warning.
+// A program may close its client as soon as its call has ended. If a reply is not sent for that reason, no warning is
+// logged.
 func TestReplyThatIsNotSentIsLoggedUnlessTheConnectionEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err, lost error

@@ -14,8 +14,8 @@ import (
 )
 
 // originOf returns the requests of this client that a request of the server may belong to. Over Streamable HTTP it
-// arrives on the stream of its request (2025-11-25, basic/transports, Sending Messages to the Server), and that of a
-// task names the task. Otherwise nothing identifies it.
+// arrives on the stream of its request (2025-11-25, basic/transports, Sending Messages to the Server), and a request
+// for a task names the task. Otherwise nothing identifies it.
 func (c *Client) originOf(m *jsonrpc.Message, stream jsonrpc.ID) outbound.Origin {
 	if task := relatedTaskID(m.Raw); task != "" {
 		origin := c.OriginWhere(func(r *outbound.Request) bool { return isAboutTask(r.Method) && r.Name == task })
@@ -56,10 +56,10 @@ func relatedTaskID(params []byte) string {
 	return jsonrpc.Unquote(id)
 }
 
-// ask returns the answer to a request of the server. If the request may belong to several calls of one
-// user, and the call that was chosen has its response meanwhile, another one is chosen. It is not if the client of the
-// chosen call has given that up: the question has most likely ended with it. The request of a task does not
-// end with the wait for the task, nor a request for roots with a call if nothing says that it belongs to the call.
+// ask returns the answer to a request of the server. If the request may belong to several calls of one user, and the
+// chosen call receives its response in the meantime, another call is chosen, but not if the client of the chosen call
+// gave up: then the question has most likely ended with it. The request of a task does not end with the wait for the
+// task. Nor does a request for roots end with a call, unless something says that it belongs to the call.
 func (c *Client) ask(ctx context.Context, q *inputRequest) (answer json.RawMessage, err error) {
 	if relatedTaskID(q.params) == "" && !q.ofSession {
 		var stop func()

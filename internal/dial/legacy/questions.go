@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// questions are the requests of the server that are being answered, from the oldest.
+// questions contains the requests of the server that are being answered, oldest first.
 type questions struct {
 	mu  sync.Mutex
 	all []*inputRequest
@@ -22,7 +22,7 @@ func (s *questions) add(q *inputRequest) {
 	s.all = append(s.all, q)
 }
 
-// remove removes a question. It reports false if it is gone already.
+// remove removes a question. It reports false if the question is already gone.
 func (s *questions) remove(q *inputRequest) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +44,8 @@ func (s *questions) takeAbandoned() (*inputRequest, bool) {
 
 func (q *inputRequest) isAbandoned() bool { return q.origin.IsAbandoned() }
 
-// begin adds a request of the server. If there are too many, it takes the place of the oldest abandoned question.
+// begin adds a request of the server. If there are too many, the request takes the place of the oldest abandoned
+// question.
 func (c *Client) begin(id jsonrpc.ID) (context.Context, error) {
 	for {
 		ctx, err := c.inFlight.Begin(c.ctx, id)
@@ -54,8 +55,8 @@ func (c *Client) begin(id jsonrpc.ID) (context.Context, error) {
 	}
 }
 
-// displaceQuestion makes place for a request of the server: the oldest question that is abandoned ends, and its call.
-// It reports false if there is none.
+// displaceQuestion makes room for a request of the server: it ends the oldest abandoned question and its call. It
+// reports false if there is none.
 func (c *Client) displaceQuestion() bool {
 	q, found := c.questions.takeAbandoned()
 	if !found {

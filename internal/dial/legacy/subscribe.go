@@ -17,7 +17,7 @@ import (
 type subscriber struct {
 	Changes changes.Broadcaster // the changes that the server reports
 
-	lock chan struct{} // a mutex for Subscribe and Unsubscribe
+	lock chan struct{} // held by Subscribe and Unsubscribe
 
 	once   sync.Once
 	closed chan struct{} // closed when no more notifications can arrive

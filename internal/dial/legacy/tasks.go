@@ -21,9 +21,9 @@ import (
 
 // Limits of the tasks of a client.
 const (
-	maxClientTasks = 64 // of one server, including those that have ended
+	maxClientTasks = 64 // per server, including tasks that have ended
 	clientTaskTTL  = 24 * time.Hour
-	clientTaskPoll = time.Second // recommended to the server
+	clientTaskPoll = time.Second // poll interval recommended to the server
 	clientTaskPage = 25          // tasks in one result of tasks/list
 )
 
@@ -32,8 +32,8 @@ const (
 type clientTasks struct {
 	mu       sync.Mutex
 	declared *mcp.TaskRequestsCapability // nil unless the client runs tasks
-	last     uint64                      // the number of the newest task
-	all      []*clientTask               // in the order of their creation
+	last     uint64                      // number of the newest task
+	all      []*clientTask               // in order of creation
 }
 
 // clientTask is a request of the server that runs as a task. Its fields below cancel are guarded by clientTasks.mu.
@@ -43,13 +43,13 @@ type clientTask struct {
 	created time.Time
 	ttl     time.Duration
 	cancel  context.CancelCauseFunc
-	ended   chan struct{} // closed when the status is final, and when the task expires
+	ended   chan struct{} // closed when the status is final or the task expires
 	origin  outbound.Origin
 
 	status  mcp.TaskStatus
 	updated time.Time
-	result  json.RawMessage // of a completed task
-	err     *jsonrpc.Error  // of another task that has ended
+	result  json.RawMessage // result of a completed task
+	err     *jsonrpc.Error  // error of a task that has ended otherwise
 	expiry  *time.Timer
 }
 
@@ -82,8 +82,8 @@ var (
 	errUnknownTask   = jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "task not found: it never existed or has expired")
 )
 
-// add adds a task. If there are too many, it removes the oldest one that has ended, or fails and removes the oldest
-// one that is abandoned, and returns its state. The error is a *call.OverloadError if there is none.
+// add adds a task. If there are too many, it removes the oldest one that has ended, or ends and removes the oldest
+// one that is abandoned, and returns that task's state. If there is neither, the error is a *call.OverloadError.
 func (s *clientTasks) add(ttl time.Duration, cancel context.CancelCauseFunc, origin outbound.Origin) (
 	_ *clientTask, displaced *mcp.LegacyTask, _ error) {
 	s.mu.Lock()
@@ -110,8 +110,7 @@ func (s *clientTasks) add(ttl time.Duration, cancel context.CancelCauseFunc, ori
 	return t, displaced, nil
 }
 
-// displace ends the oldest task that is abandoned, and its call. It returns nil if there is none. It is called with mu
-// held.
+// displace ends the oldest abandoned task and its call. It returns nil if there is none. mu must be held.
 func (s *clientTasks) displace() *mcp.LegacyTask {
 	t, found := rpc.Oldest(s.all, func(t *clientTask) bool { return t.origin.IsAbandoned() })
 	if !found {
@@ -126,7 +125,7 @@ func (s *clientTasks) displace() *mcp.LegacyTask {
 	return &state
 }
 
-// remove ends a task that is no longer known. It is called with mu held.
+// remove ends a task that is no longer known. mu must be held.
 func (s *clientTasks) remove(t *clientTask) {
 	t.expiry.Stop()
 	t.cancel(errTaskExpired)
@@ -136,7 +135,7 @@ func (s *clientTasks) remove(t *clientTask) {
 	s.all = slices.DeleteFunc(s.all, func(other *clientTask) bool { return other == t })
 }
 
-// discard removes a task that the server does not know.
+// discard removes a task that the server does not know about.
 func (s *clientTasks) discard(t *clientTask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *clientTasks) clear() {
 	}
 }
 
-// find returns a task, or nil. It is called with mu held.
+// find returns a task, or nil. mu must be held.
 func (s *clientTasks) find(id string) *clientTask {
 	for _, t := range s.all {
 		if t.id == id {
@@ -178,7 +177,7 @@ func (s *clientTasks) end(t *clientTask, status mcp.TaskStatus, result json.RawM
 	return t.state(), true
 }
 
-// state returns the state for the server. It is called with mu held.
+// state returns the state for the server. mu must be held.
 func (t *clientTask) state() mcp.LegacyTask {
 	ttl := t.ttl.Milliseconds()
 	state := mcp.LegacyTask{
@@ -270,7 +269,7 @@ func (s *clientTasks) list(cursor *string) (*mcp.ListTasksResult, error) {
 }
 
 // serveTask serves a request that is to run as a task, or that is about tasks. It reports false for
-// other requests, among them those with params.task that the client does not run as tasks.
+// all other requests, including requests with params.task that the client does not run as tasks.
 func (c *Client) serveTask(m *jsonrpc.Message, stream jsonrpc.ID) bool {
 	task, augmented := m.Params.Get("task")
 	switch {
@@ -333,8 +332,8 @@ func (c *Client) beginTask(m *jsonrpc.Message, stream jsonrpc.ID, task []byte) e
 	return nil
 }
 
-// runTask sends the response that creates a task, gets the answer, and notifies the server. The time-outs of the
-// requests that are in flight now are paused meanwhile, because one of them waits for the answer.
+// runTask sends the response that creates a task, gets the answer, and notifies the server. In the meantime, the
+// time-outs of the requests that are in flight now are paused, because one of them waits for the answer.
 func (c *Client) runTask(ctx context.Context, t *clientTask, q *inputRequest) {
 	defer q.end()
 	defer t.cancel(nil)
@@ -343,7 +342,7 @@ func (c *Client) runTask(ctx context.Context, t *clientTask, q *inputRequest) {
 	result := &mcp.LegacyCreateTaskResult{Task: created}
 	raw, err := schema.Marshal(result)
 	if err != nil || !c.sendReply(jsonrpc.AppendResult(nil, q.id, revision.WithRelatedTask(raw, t.id))) {
-		c.tasks.discard(t) // the server does not know it
+		c.tasks.discard(t) // the server does not know about the task
 		return
 	}
 	answer, err := c.ask(ctx, q)

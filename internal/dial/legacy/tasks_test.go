@@ -22,7 +22,7 @@ import (
 // basic/utilities/tasks.
 
 // taskReceiver is a client whose server sends raw messages. The client answers a question when the test
-// sends to answers.
+// sends a value to answers.
 type taskReceiver struct {
 	*Client
 	t       *testing.T
@@ -67,13 +67,13 @@ var declaredTasks = &mcp.TasksCapability{List: &mcp.Supported{}, Cancel: &mcp.Su
 		Sampling:    &mcp.TaskSamplingCapability{CreateMessage: &mcp.Supported{}},
 	}}
 
-// send sends a request of the server.
+// send sends a request as the server.
 func (r *taskReceiver) send(id int, method, params string) {
 	r.t.Helper()
 	r.Receive(parseMessage(r.t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, id, method, params)))
 }
 
-// receive returns the next message of the client, which must be valid.
+// receive returns the client's next message, which must be valid.
 func (r *taskReceiver) receive(method string) string {
 	r.t.Helper()
 	text := <-r.wire.sent
@@ -116,7 +116,7 @@ func (r *taskReceiver) want(response string, words ...string) {
 // Result Retrieval: the receiver MUST return a CreateTaskResult, as soon as possible. Task Status
 // Lifecycle: tasks MUST begin as working. TTL and Resource Management: createdAt, lastUpdatedAt and the
 // actual ttl MUST be in the responses; limits of the ttl SHOULD be enforced. Task ID Requirements: ids
-// MUST be unique strings with enough entropy. Related Task Metadata: the response MUST have it.
+// MUST be unique strings with enough entropy. Related Task Metadata: the response MUST contain it.
 func TestClientCreatesATaskBeforeItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTaskReceiver(t, declaredTasks, mcp.V20251125)
@@ -169,9 +169,9 @@ func TestClientIgnoresRequestsForTasksThatItHasNotDeclared(t *testing.T) {
 }
 
 // Result Retrieval: tasks/result MUST block until the task has ended, and MUST return exactly what the
-// request would have returned. Related Task Metadata: its result MUST have it; those of tasks/get,
-// tasks/list and tasks/cancel SHOULD NOT; a related task in these requests MUST be ignored. Task
-// Notifications: notifications/tasks/status SHOULD NOT have it.
+// request would have returned. Related Task Metadata: its result MUST contain it; the results of
+// tasks/get, tasks/list and tasks/cancel SHOULD NOT; a related task in these requests MUST be ignored.
+// Task Notifications: notifications/tasks/status SHOULD NOT contain it.
 func TestOutcomeOfAClientTaskIsThatOfTheRequest(t *testing.T) {
 	const other = `,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"other"}}`
 	for name, tc := range map[string]struct{ answer, status, result string }{
@@ -214,7 +214,8 @@ func TestOutcomeOfAClientTaskIsThatOfTheRequest(t *testing.T) {
 				}
 				again := r.ask(5, mcp.MethodTaskResult, about(id))
 				must.CheckEqual(t, strings.Replace(again, `"id":5`, `"id":3`, 1), outcome, again)
-				// Task Cancellation: a task that has ended MUST be rejected, and does not change.
+				// Task Cancellation: cancelling a task that has ended MUST be rejected, and the task does not
+				// change.
 				r.want(r.ask(6, mcp.MethodCancelTask, about(id)), `"code":-32602`, "cannot cancel the task")
 				list := r.ask(7, mcp.MethodListTasks, "")
 				r.want(list, about(id), `"status":"`+tc.status+`"`)
@@ -305,7 +306,7 @@ func TestTasksOfAClientAreListedAndLimited(t *testing.T) {
 		}
 		must.CheckEqual(t, len(known), 0, pages+1)
 		must.CheckEqual(t, pages, 2, pages+1)
-		r.answers <- accept // one of them ends, and makes place for another
+		r.answers <- accept // one of them ends and makes room for another
 		r.want(r.receive(""), `"status":"completed"`)
 		ended := r.ask(200, mcp.MethodListTasks, "")
 		r.want(ended, `"status":"completed"`)
@@ -338,7 +339,7 @@ func TestTaskOfAClientExpires(t *testing.T) {
 	})
 }
 
-// A server may give up tasks/result, and ask again.
+// A server may give up on tasks/result and ask again.
 func TestCancelledRequestForAResultDoesNotEndTheTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTaskReceiver(t, declaredTasks, mcp.V20251125)
@@ -434,7 +435,7 @@ func TestLateURLElicitationsAreBounded(t *testing.T) {
 	})
 }
 
-// A completion may arrive before the error that requires its elicitation, on another stream.
+// A completion may arrive on another stream, before the error that requires its elicitation.
 func TestEarlyElicitationCompletionsCount(t *testing.T) {
 	var v urlElicitations
 	for i := range 2 * maxEarly {

@@ -22,8 +22,8 @@ import (
 // maxURLElicitations limits the URL elicitations whose completion the client tracks.
 const maxURLElicitations = 64
 
-// lateTime is how long the client tracks an elicitation that the user has accepted and that the requests of the client
-// do not wait for.
+// lateTime is how long the client tracks an elicitation that the user has accepted if no request of the client waits
+// for it.
 const lateTime = rpc.MaxURLTime
 
 // Limits on completions that arrive early: their number, and the length of their ids in bytes.
@@ -43,12 +43,12 @@ type urlElicitations struct {
 	closed         bool
 }
 
-// urlElicitation is one URL elicitation. A nil pointer is one that is not tracked.
+// urlElicitation is one URL elicitation. A nil pointer is an elicitation that is not tracked.
 type urlElicitation struct {
 	all        *urlElicitations
 	id         string
 	done       chan struct{}
-	completion outbound.Completion // of the handler
+	completion outbound.Completion // set by the handler
 	accepted   bool                // the user has accepted it; set before end
 	late       *time.Timer         // ends the tracking after end; nil before. Guarded by all.mu
 }
@@ -75,8 +75,7 @@ func (e *urlElicitations) add(id string) *urlElicitation {
 	return o
 }
 
-// dropLate forgets an elicitation that nothing waits for. It reports false if there is none. It requires that mu is
-// held.
+// dropLate forgets an elicitation that nothing waits for. It reports false if there is none. mu must be held.
 func (e *urlElicitations) dropLate() bool {
 	for id, o := range e.open {
 		if o.late != nil {
@@ -88,7 +87,8 @@ func (e *urlElicitations) dropLate() bool {
 	return false
 }
 
-// end ends the wait for the completion. If the handler wants to know about it, the client goes on to track it.
+// end ends the wait for the completion. If the handler wants to know about the completion, the client
+// continues to track it.
 func (o *urlElicitation) end() {
 	if o == nil {
 		return
@@ -98,7 +98,7 @@ func (o *urlElicitation) end() {
 	}
 }
 
-// keep reports whether the client goes on to track the elicitation.
+// keep reports whether the client continues to track the elicitation.
 func (o *urlElicitation) keep() bool {
 	e := o.all
 	e.mu.Lock()
@@ -157,7 +157,7 @@ func (e *urlElicitations) done(id string) (late *urlElicitation) {
 }
 
 // elicitationOf begins to track the URL elicitation that a request of the server asks for. It returns nil for other
-// requests. The server may report the completion at any time from then on.
+// requests. From then on, the server may report the completion at any time.
 func (c *Client) elicitationOf(m *jsonrpc.Message) *urlElicitation {
 	mode, _ := m.Params.Get("mode")
 	id, _ := m.Params.Get("elicitationId")
@@ -204,8 +204,8 @@ func (c *Client) elicitationTimer() (<-chan time.Time, func() bool) {
 var errDeclined = errors.New("the user declined the URL elicitation")
 
 // completeRequired completes the URL elicitations that the server requires before it serves a request, if err is such
-// an error. It returns the error of a failed elicitation as failure. The server need not report completions: after the
-// time-out, the request is worth another attempt.
+// an error. If an elicitation fails, it returns the error as failure. The server need not report completions, so after
+// the time-out the request is worth another attempt.
 func (c *Client) completeRequired(ctx context.Context, err error) (completed bool, failure error) {
 	var reported *jsonrpc.Error
 	var required mcp.URLElicitationRequiredData

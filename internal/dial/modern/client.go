@@ -27,7 +27,7 @@ type Client struct {
 	OnLog func(context.Context, mcp.LoggingMessageParams)
 	// Sending is the middleware of requests. It may be nil.
 	Sending *outbound.Chain
-	// ResultTypes are the result types that the client's extensions add.
+	// ResultTypes lists the result types that the client's extensions add.
 	ResultTypes []string
 	// Notifications holds the handlers of extensions' notifications, by method. They run in
 	// the goroutine that reads from the wire.
@@ -35,13 +35,13 @@ type Client struct {
 	answerer      rpc.InputHandler // nil: input requests fail
 	declared      declared
 	logger        *slog.Logger
-	ignored       loglimit.Limiter // of log lines for ignored messages
+	ignored       loglimit.Limiter // limits log lines about ignored messages
 }
 
 var _ outbound.CallReceiver = (*Client)(nil)
 
 // NewClient returns a client that sends info and capabilities with every request. Set its
-// Wire before the first request. Cancelling reports whether a notification cancels a
+// Wire before the first request. cancelling reports whether a notification cancels a
 // request, as on streams; over HTTP, closing the response does.
 func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer rpc.InputHandler, cancelling bool,
 	logger *slog.Logger) (*Client, error) {
@@ -70,7 +70,7 @@ func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessa
 	if err != nil || req.AnyResultType || c.Sending == nil && len(c.ResultTypes) == 0 {
 		return raw, err
 	}
-	// Middleware may have returned another result than it received.
+	// Middleware may have replaced the result.
 	kind, ok := jsonrpc.Get(raw, "resultType")
 	req.TaskCreated = ok && req.AcceptTask && jsonrpc.Unquote(kind) == mcp.ResultTypeTask
 	if ok && !req.TaskCreated && jsonrpc.Unquote(kind) != mcp.ResultTypeComplete {
@@ -81,10 +81,10 @@ func (c *Client) Call(ctx context.Context, req *outbound.Request) (json.RawMessa
 
 func (c *Client) send(ctx context.Context, req *outbound.Request) (json.RawMessage, error) {
 	result, err := c.rounds(ctx, req)
-	if err == nil || req.Method != mcp.MethodDiscover { // another request may have run
+	if err == nil || req.Method != mcp.MethodDiscover { // any other request may have run
 		return result, err
 	}
-	// Some servers reject once a version that they list.
+	// Some servers reject a version once although they list it.
 	if supported, ok := UnsupportedVersion(err); ok && slices.Contains(supported, string(mcp.V20260728)) {
 		return c.rounds(ctx, req)
 	}
@@ -114,7 +114,7 @@ func (c *Client) once(ctx context.Context, req *outbound.Request) (json.RawMessa
 		return resp.Result, nil
 	}
 	if req.Method == mcp.MethodGetTask && jsonrpc.Unquote(kind) == mcp.ResultTypeTask {
-		// The text of the tasks extension requires "complete" here, and two of its examples have "task".
+		// The text of the tasks extension requires "complete" here, but two of its examples say "task".
 		return jsonrpc.Without(resp.Result, "resultType"), nil
 	}
 	if slices.Contains(c.ResultTypes, jsonrpc.Unquote(kind)) {
@@ -229,10 +229,10 @@ func (c *Client) Lost(err error) {
 type declared struct {
 	info         mcp.Implementation
 	capabilities mcp.ClientCapabilities
-	encoded      [rpc.AllInputKinds + 1]atomic.Pointer[[]byte] // by the kinds of input requests
+	encoded      [rpc.AllInputKinds + 1]atomic.Pointer[[]byte] // encoded _meta by the kinds of input requests
 }
 
-// meta returns the members of _meta for a request, without braces.
+// meta returns the content of _meta for a request, without braces.
 func (d *declared) meta(kinds rpc.InputKinds) ([]byte, error) {
 	kinds &= rpc.AllInputKinds
 	if known := d.encoded[kinds].Load(); known != nil {
@@ -252,7 +252,7 @@ func (d *declared) meta(kinds rpc.InputKinds) ([]byte, error) {
 	return meta, nil
 }
 
-// limited returns the capabilities without those for other kinds of input requests.
+// limited returns the capabilities without those for input requests of other kinds.
 func limited(c mcp.ClientCapabilities, kinds rpc.InputKinds) mcp.ClientCapabilities {
 	if form, url := c.Elicitation.SupportsForm(), c.Elicitation.SupportsURL(); form && kinds&rpc.FormInput == 0 ||
 		url &&
@@ -287,8 +287,8 @@ func elicitation(form, url bool) *mcp.ElicitationCapability {
 	return c
 }
 
-// receiveLog passes a log message to OnLog, with the context of its request if that is known. Over
-// byte streams the message does not name it.
+// receiveLog passes a log message to OnLog, with the context of its request if it is known. Over
+// byte streams, the message does not name the request.
 func (c *Client) receiveLog(stream jsonrpc.ID, m *jsonrpc.Message) {
 	if c.OnLog == nil {
 		return

@@ -116,7 +116,7 @@ const rejectsVersion = `{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"messag
 	`"requested":"2026-07-28"}}}`
 
 // A server may reject the version although it lists it. The client asks once more, with a new id. It sends no other
-// request again, because the error may be that of a handler that has run.
+// request again, because the error may come from a handler that has run.
 func TestRejectedButListedVersionIsDiscoveredOnceMore(t *testing.T) {
 	listed, older := fmt.Sprintf(rejectsVersion, `"2026-07-28"`), fmt.Sprintf(rejectsVersion, `"2025-11-25"`)
 	complete := result(`"resultType":"complete"`)

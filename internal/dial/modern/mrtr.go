@@ -113,8 +113,8 @@ func (u keyUses) unique(key string) string {
 	return key
 }
 
-// Answer answers input requests of a task, whose keys the server uses once, concurrently. It returns the responses by
-// key, or the first error.
+// Answer concurrently answers the input requests of a task. The server uses each key once in a task. It returns the
+// responses by key, or the first error.
 func (c *Client) Answer(ctx context.Context, questions mcp.InputRequests) (map[string]json.RawMessage, error) {
 	return c.answerRequests(ctx, questions, make(keyUses))
 }
@@ -156,9 +156,9 @@ func (c *Client) answerRequests(ctx context.Context, questions mcp.InputRequests
 	return answers, nil
 }
 
-// unanswered returns the error for an input request that could not be answered. This era
-// cannot send a *jsonrpc.Error of the answerer to the server. It is converted, so that the
-// caller does not mistake it for an error that the server reports.
+// unanswered returns the error for an input request that could not be answered. In this
+// era, a *jsonrpc.Error of the answerer cannot be sent to the server. unanswered converts
+// it, so that the caller does not mistake it for an error that the server reports.
 func unanswered(method string, err error) error {
 	if rejected, ok := errors.AsType[*rpc.RejectedInputError](err); ok {
 		return fmt.Errorf("cannot answer %s of the server: %w", method, rejected.Err)

@@ -23,12 +23,12 @@ type Client struct {
 	limits jsonrpc.Limits
 	done   chan struct{}
 
-	batches atomic.Bool // the agreed revision has batches
+	batches atomic.Bool // whether the agreed revision has batches
 }
 
 var _ outbound.Wire = (*Client)(nil)
 
-// NewClient starts to read conn, which it owns from now on, and passes messages to to.
+// NewClient returns a client that owns conn, reads messages from it and passes them to the receiver to.
 func NewClient(conn transport.Conn, to outbound.Receiver, limits jsonrpc.Limits) *Client {
 	c := &Client{conn: conn, to: to, limits: limits, done: make(chan struct{})}
 	go c.read()
@@ -36,7 +36,7 @@ func NewClient(conn transport.Conn, to outbound.Receiver, limits jsonrpc.Limits)
 }
 
 // Send implements outbound.Wire. If the connection cannot be written to, the client is lost even if the server can
-// still write: requests could not be cancelled, and new requests should fail at once.
+// still write: requests can no longer be cancelled, and new requests should fail at once.
 func (c *Client) Send(ctx context.Context, out *outbound.Outgoing) error {
 	err := c.conn.Write(ctx, out.Message)
 	if err == nil {
@@ -50,7 +50,7 @@ func (c *Client) Send(ctx context.Context, out *outbound.Outgoing) error {
 		err = fmt.Errorf("%w: %w", call.ErrNotSent, err)
 	case errors.Is(err, transport.ErrClosed):
 		err = fmt.Errorf("%w: %w", call.ErrNotSent, call.ErrClosed)
-	case ctx.Err() != nil: // the cause may be that the connection is lost
+	case ctx.Err() != nil: // the cause may be a lost connection
 		err = fmt.Errorf("%w: %w", call.ErrNotSent, context.Cause(ctx))
 	}
 	return err

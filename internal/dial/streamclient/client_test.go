@@ -98,7 +98,7 @@ func TestClientReportsWhyTheConnectionEnded(t *testing.T) {
 	}
 }
 
-// A message that is too large is skipped, and the connection can be used.
+// A message that is too large is skipped, and the connection stays usable.
 func TestTooLargeMessageIsSkipped(t *testing.T) {
 	for message, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":7,"result":{"x":"%s"}}`:   "the limit of 1000 bytes",
@@ -143,7 +143,8 @@ func (brokenConn) Write(context.Context, []byte) error {
 	return &transport.WriteError{Err: errors.New("broken pipe")}
 }
 
-// The connection can be lost while a request is sent: its context ends, and its error is the cause.
+// The connection may be lost while a request is sent. The context of the request then ends, and the
+// error names the cause.
 func TestUnsentMessagesHaveTheCause(t *testing.T) {
 	c, _, _ := newClient(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -178,7 +179,7 @@ func (o recorder) Receive(m *jsonrpc.Message)             { o.lines <- fmt.Sprin
 func (o recorder) ReceiveInvalid(*jsonrpc.Message, error) { o.lines <- "invalid" }
 func (o recorder) Lost(error)                             { close(o.lines) }
 
-// Rules J7, J8: the client accepts batches in the one revision that has them.
+// Rules J7, J8: the client accepts batches only in the revision that has them.
 func TestClientAcceptsBatchesOf20250326Only(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {

@@ -26,12 +26,12 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// brokered are the users of replicas of a gateway that log in to a server with an issuer of its own. Each user has the
-// account NAME@up there.
+// brokered contains users of the replicas of a gateway. The users log in to a server with a separate issuer, where
+// each user has the account NAME@up.
 type brokered struct {
 	t             *testing.T
 	issuer, there *devissuer.Issuer
-	up            string // the URL of the server
+	up            string // URL of the server
 	proxy         *proxy
 }
 
@@ -68,7 +68,7 @@ func startIssuer(t *testing.T, users []string) *devissuer.Issuer {
 	return issuer
 }
 
-// addReplica starts a replica with a connection of its own to Redis.
+// addReplica starts a replica with its own connection to Redis.
 func (b *brokered) addReplica(i int, redis string) {
 	db := openStore(b.t, redis)
 	keys := [][]byte{make([]byte, 32)}
@@ -82,7 +82,7 @@ func (b *brokered) addReplica(i int, redis string) {
 	if err := broker.Check(); err != nil {
 		b.t.Fatal(err)
 	}
-	// Without credentials of the operator, so that each caller has lists of its own.
+	// Without credentials of the operator, so that each caller sees its own lists.
 	config := host.ServerConfig{Name: "up", Target: client.URL(b.up), MaxResult: 1000,
 		CallerAuth: host.NewCallerAuth(broker.Authorizer("up"))}
 	gatewaytest.Run(b.t, &host.Host{Servers: []host.ServerConfig{config}}, s)

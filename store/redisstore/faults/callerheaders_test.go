@@ -19,7 +19,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// keyed is a server that notes the keys that arrive in each of its sessions.
+// keyed is a server that records the keys that arrive in each of its sessions.
 type keyed struct {
 	server.Server
 	mu   sync.Mutex
@@ -38,7 +38,8 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.Server.ServeHTTP(w, r)
 }
 
-// newKeyed returns a server whose tool asks its caller, and returns the answer and the key before and after it.
+// newKeyed returns a server whose tool asks its caller, and returns the answer and the key before and after the
+// question.
 func newKeyed(t *testing.T) (k *keyed, url string) {
 	k = &keyed{keys: make(map[string]map[string]bool)}
 	k.Name = "keyed"
@@ -53,8 +54,8 @@ func newKeyed(t *testing.T) (k *keyed, url string) {
 	return k, endpoint.URL
 }
 
-// A server behind two replicas of a gateway has a key of each user. A request reaches one replica, and the answer to
-// its question the other one. Neither brings the key of a user into the connection or the call of another.
+// A server behind two replicas of a gateway receives a key for each user. A request reaches one replica, and the
+// answer to its question the other. Neither sends the key of one user over the connection or in the call of another.
 func TestKeysOfCallersStayApartWhenAnotherReplicaContinues(t *testing.T) {
 	redis := startRedis(t)
 	for _, theirs := range []mcp.Revision{mcp.V20250618, mcp.V20260728} {

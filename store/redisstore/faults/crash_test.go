@@ -16,8 +16,8 @@ import (
 	"github.com/parley-mcp/parley/internal/faulttest"
 )
 
-// All replicas and Redis are killed at one moment while users call tools and tasks run. When they have started again,
-// the sessions and tasks are there, the calls have one outcome, and no handler has started twice.
+// All replicas and Redis are killed at one moment while users call tools and tasks run. After they have started
+// again, the sessions and tasks are still there, each call has one outcome, and no handler has started twice.
 func TestReplicasAndRedisAreKilledTogether(t *testing.T) {
 	f := newFleet(t, "--appendonly", "yes", "--appendfsync", "always")
 	bound := f.usageBound(t, 50)
@@ -83,8 +83,8 @@ func (f *fleet) openSessions(t *testing.T) (opened []rawSession) {
 	return opened
 }
 
-// Users go on while replicas are killed and started in turn. Calls may fail, but each has one outcome, no handler
-// starts twice, and no user receives what belongs to another one.
+// Users continue while replicas are killed and started in turn. Calls may fail, but each has one outcome, no
+// handler starts twice, and no user receives what belongs to another.
 func TestReplicasAreKilledUnderLoad(t *testing.T) {
 	f := newFleet(t)
 	bound := f.usageBound(t, 200)
@@ -103,11 +103,11 @@ func TestReplicasAreKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// lostSessions is the memory for the sessions that Redis loses at once. A replica does not learn of their end, so its
-// cache keeps them: up to two for each user, as calls fail while Redis starts.
+// lostSessions is the memory for the sessions that Redis loses at once. A replica does not learn that they have
+// ended, so its cache keeps them: up to two for each user, because calls fail while Redis starts.
 const lostSessions = 2 * 100 * 2 << 10
 
-// Redis fails under load. Calls end with errors in time, and everything works again when Redis does.
+// Redis fails under load. Calls end with errors in time, and everything works again once Redis does.
 func TestRedisFailsUnderLoad(t *testing.T) {
 	f := newFleet(t)
 	f.forgets = true
@@ -115,19 +115,19 @@ func TestRedisFailsUnderLoad(t *testing.T) {
 	l := startLoad(t, f, 100)
 	l.Proceed(100)
 	faults := []func(){
-		func() { // does not respond
+		func() { // Redis does not respond
 			f.redis.signal(syscall.SIGSTOP)
 			l.AwaitFailures(30)
 			f.redis.signal(syscall.SIGCONT)
 		},
-		func() { // is down, and starts again without its data
+		func() { // Redis is down, and starts again without its data
 			f.redis.kill()
 			l.AwaitFailures(30)
 			f.redis.start()
 			f.open("open")
 			bound.Heap += lostSessions
 		},
-		func() { // has no memory left
+		func() { // Redis has no memory left
 			f.redis.command(t, "config", "set", "maxmemory", "1")
 			l.AwaitFailures(30)
 			f.redis.command(t, "config", "set", "maxmemory", "0")
@@ -156,8 +156,8 @@ func (r *redisServer) command(t testing.TB, words ...any) string {
 	return strings.TrimSpace(fmt.Sprint(result))
 }
 
-// Replicas are restarted one after another: each gets no more requests, ends gracefully and starts again. No call
-// fails, except for those over HTTP+SSE that wait for an answer.
+// Replicas are restarted one after another: each receives no more requests, ends gracefully and starts again. No
+// call fails, except calls over HTTP+SSE that wait for an answer.
 func TestRollingRestartFailsNoCall(t *testing.T) {
 	f := newFleet(t)
 	bound := f.usageBound(t, 100)

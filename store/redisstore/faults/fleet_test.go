@@ -43,7 +43,7 @@ import (
 // replicas is the number of replicas in a fleet.
 const replicas = 3
 
-// fleet is three replicas with one Redis server, behind a proxy.
+// fleet contains three replicas with one Redis server, behind a proxy.
 type fleet struct {
 	t        testing.TB
 	ledger   *ledger.Ledger
@@ -53,7 +53,7 @@ type fleet struct {
 	proxy    *proxy
 	users    atomic.Int64
 	began    time.Time
-	forgets  bool // Redis loses its data, and the functions of server.Once run again
+	forgets  bool // Redis loses its data, so functions of server.Once run again
 }
 
 // newFleet starts a fleet. When the test ends, the ledger is checked; see fleet.finish.
@@ -75,7 +75,7 @@ func newFleet(t *testing.T, redisArguments ...string) *fleet {
 	return f
 }
 
-// start starts a replica, which then gets requests.
+// start starts a replica, which then receives requests.
 func (f *fleet) start(replica int) {
 	f.t.Helper()
 	r := f.replicas[replica]
@@ -83,7 +83,7 @@ func (f *fleet) start(replica int) {
 	f.proxy.set(replica, r.addr)
 }
 
-// kill ends a replica without warning. The proxy goes on to use its address.
+// kill ends a replica without warning. The proxy continues to use its address.
 func (f *fleet) kill(replica int) {
 	f.ledger.Fault()
 	f.replicas[replica].kill()
@@ -119,15 +119,15 @@ func (f *fleet) open(gate string) {
 	}
 }
 
-// settings are the settings of a replica, as JSON in replicaVariable.
+// settings contains the settings of a replica, as JSON in replicaVariable.
 type settings struct {
 	Name    string
-	Redis   string // address
-	Journal string // file
+	Redis   string // address of Redis
+	Journal string // file of the journal
 	Key     []byte
 }
 
-// The issuer and the audience of the tokens, which are the names of the users.
+// The issuer and the audience of the tokens. A token is the name of a user.
 const (
 	issuer   = "https://login.example.com"
 	resource = "https://mcp.example.com/mcp"
@@ -168,8 +168,8 @@ func runReplica(text string) error {
 	return s.Serve(ctx, listener)
 }
 
-// printIfSlow prints all goroutines shortly before Serve cancels the calls in flight, so that the output tells what
-// they wait for. A replica that ends in time does not reach it.
+// printIfSlow prints all goroutines shortly before Serve cancels the calls in flight, so that the output shows what
+// they wait for. A replica that ends in time does not get that far.
 func printIfSlow() {
 	timer := time.NewTimer(4 * time.Second)
 	defer timer.Stop()
@@ -190,7 +190,7 @@ func verify(_ context.Context, token string) (*auth.Info, error) {
 type process struct {
 	t       testing.TB
 	name    string
-	output  string // file of the output to standard error, of all runs
+	output  string // file with the standard error of all runs
 	command *exec.Cmd
 }
 
@@ -226,7 +226,7 @@ func (p *process) kill() {
 	}
 }
 
-// end waits until the process has ended by itself without an error.
+// end waits until the process has ended on its own, without an error.
 func (p *process) end() {
 	p.t.Helper()
 	done := make(chan error, 1)
@@ -348,19 +348,19 @@ func (r *replicaProcess) start() {
 	r.addr = strings.TrimSpace(line)
 }
 
-// proxy sends every request to the next replica in turn. It knows nothing of sessions, except that a message with the
-// sessionId of an HTTP+SSE pair goes to the replica with the event stream. It does not repeat a request that a replica
-// has received. A request that cannot reach any replica gets status 502.
+// proxy sends every request to the next replica in turn. It knows nothing about sessions, except that a message with
+// the sessionId of an HTTP+SSE pair goes to the replica with the event stream. It does not repeat a request that a
+// replica has received. A request that cannot reach any replica is answered with status 502.
 type proxy struct {
 	url       string
 	transport *http.Transport
 
 	mu      sync.Mutex
-	targets []string // addresses of replicas; "" for one that gets no requests
+	targets []string // addresses of replicas; "" if the replica receives no requests
 	next    int
-	pending map[string]int       // the requests without a response, by target
+	pending map[string]int       // number of requests without a response, by target
 	streams map[*stream]struct{} // bodies of the event streams in progress
-	pairs   map[string]string    // the targets of the event streams of pairs, by sessionId
+	pairs   map[string]string    // targets of the event streams of pairs, by sessionId
 }
 
 func newProxy(t testing.TB) *proxy {
@@ -391,8 +391,8 @@ func newProxy(t testing.TB) *proxy {
 
 // RoundTrip sends a request to the next replica that accepts a connection.
 func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
-	// The whole body is read first. Otherwise the server of the proxy closes it with the beginning of the response,
-	// and the transport, which may not have read its end yet, then breaks the connection to the replica.
+	// The whole body is read first. Otherwise the proxy's server closes the body when the response begins, and the
+	// transport, which may not have read all of it, then breaks the connection to the replica.
 	var body []byte
 	if r.Body != nil {
 		var err error
@@ -430,7 +430,8 @@ func (p *proxy) set(replica int, addr string) {
 	p.targets[replica] = addr
 }
 
-// turn returns the replicas that get a request, beginning with the one of its pair, if it names one, or the next one.
+// turn returns the replicas to try for a request, beginning with the replica of its pair, if it names one, or with
+// the next replica.
 func (p *proxy) turn(pair string) (up []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -446,7 +447,7 @@ func (p *proxy) turn(pair string) (up []string) {
 	return up
 }
 
-// begin counts a request to a target. It reports false if the target gets no requests any more.
+// begin counts a request to a target. It reports false if the target no longer receives requests.
 func (p *proxy) begin(target string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -457,14 +458,15 @@ func (p *proxy) begin(target string) bool {
 	return true
 }
 
-// done ends what begin has begun, when the target has begun to respond.
+// done undoes begin. It must be called when the target has begun to respond.
 func (p *proxy) done(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pending[target]--
 }
 
-// drain takes a replica out of the turn, and waits until it has begun to respond to all requests that it got.
+// drain takes a replica out of the turn, and waits until the replica has begun to respond to all requests
+// that it received.
 func (p *proxy) drain(t testing.TB, replica int) {
 	t.Helper()
 	p.mu.Lock()
@@ -494,7 +496,7 @@ func (p *proxy) cut(user string) (n int) {
 	return n
 }
 
-// userOf returns the user who has sent a request.
+// userOf returns the user who sent a request.
 func userOf(r *http.Request) string {
 	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
@@ -534,7 +536,8 @@ func (s *stream) Read(b []byte) (int, error) {
 	}
 }
 
-// learn lets the messages of a pair follow its event stream. A pair begins with the event that names its endpoint.
+// learn makes the messages of a pair follow its event stream. A pair begins with the event that names its
+// endpoint.
 func (s *stream) learn(read []byte) {
 	if _, id, found := bytes.Cut(read, []byte("?sessionId=")); found && s.pair == "" {
 		line, _, _ := bytes.Cut(id, []byte("\n"))

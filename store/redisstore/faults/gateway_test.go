@@ -20,15 +20,16 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// Every feature works between a client of each revision and a server of each revision if each request reaches another
-// replica of the gateway. One server serves all replicas over HTTP; each replica has a process of the other one.
+// Every feature works between a client of each revision and a server of each revision even if each request reaches
+// another replica of the gateway. One upstream server serves all replicas over HTTP; of the other, each replica runs
+// its own process.
 func TestEveryRevisionReachesEveryRevisionThroughReplicasOfAGateway(t *testing.T) {
 	redis := startRedis(t)
 	for _, theirs := range mcp.Revisions() {
 		bus := openStore(t, redis.addr)
 		overHTTP := host.ServerConfig{Name: "http", Target: client.URL(serveUpstream(t, theirs, bus))}
 		overStdio := host.ServerConfig{Name: "stdio", Target: upstreamCommand(t, upstreamSettings{redis.addr, theirs})}
-		// Both servers have the same resources, so each has gateways of its own.
+		// Both servers list the same resources, so each gets its own gateways.
 		for _, upstream := range []host.ServerConfig{overHTTP, overStdio} {
 			p := newProxy(t)
 			for i := range replicas {
@@ -52,7 +53,7 @@ func TestEveryRevisionReachesEveryRevisionThroughReplicasOfAGateway(t *testing.T
 	}
 }
 
-// openStore opens a store that is closed with the test.
+// openStore opens a store and closes it when the test ends.
 func openStore(t *testing.T, redis string) redisstore.Store {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), faulttest.Patience)
@@ -87,9 +88,9 @@ func serveUpstream(t *testing.T, r mcp.Revision, bus redisstore.Store) string {
 // upstreamVariable is the environment variable that makes this test program a server of the gateway over stdio.
 const upstreamVariable = "PARLEY_FAULTS_UPSTREAM"
 
-// upstreamSettings are the settings of such a server, as JSON in upstreamVariable.
+// upstreamSettings contains the settings of such a server, as JSON in upstreamVariable.
 type upstreamSettings struct {
-	Redis    string // address
+	Redis    string // address of Redis
 	Revision mcp.Revision
 }
 

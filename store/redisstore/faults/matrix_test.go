@@ -18,7 +18,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// Every request of a client goes to another replica, except for the messages of HTTP+SSE pairs, and everything works as
+// Every request of a client goes to another replica, except the messages of HTTP+SSE pairs, and everything works as
 // with one server.
 func TestEveryFeatureWorksThroughARoundRobinProxy(t *testing.T) {
 	f := newFleet(t)
@@ -41,10 +41,10 @@ func TestEveryFeatureWorksThroughARoundRobinProxy(t *testing.T) {
 	f.finish(t)
 }
 
-// features are what a client uses.
+// features lists what a client uses.
 var features = []struct {
 	name string
-	in   func(wire) bool // nil: every wire has it
+	in   func(wire) bool // nil: available on every wire
 	use  func(*testing.T, *fleet, wire)
 }{
 	{"calls", nil, useCalls},
@@ -78,8 +78,8 @@ func must(t *testing.T, err error) {
 func useCalls(t *testing.T, f *fleet, w wire) {
 	u := f.dial(t, w)
 	served := make(map[string]bool)
-	// Other clients use the proxy too, so the turns of this one are random. A replica of three is missing after
-	// maxCalls calls once in 10^17 times.
+	// Other clients use the proxy, too, so the replicas that this client reaches are random. After maxCalls
+	// calls, one of three replicas is still missing once in 10^17 runs.
 	const minCalls, maxCalls = 4 * replicas, 100
 	for n := range maxCalls {
 		if n >= minCalls && (w.pair || len(served) == replicas) {
@@ -218,7 +218,8 @@ func watch(t *testing.T, u *user, filter client.WatchFilter) <-chan client.Chang
 	return changes
 }
 
-// notified causes a change until it is reported: notifications before the watch is established are lost.
+// notified causes a change again and again until it is reported, because notifications before the watch is
+// established are lost.
 func notified(t *testing.T, changes <-chan client.Change, cause func(), is func(client.Change) bool) {
 	t.Helper()
 	cause()
@@ -309,7 +310,7 @@ func useResumption(t *testing.T, f *fleet, w wire) {
 	}
 }
 
-// useCutStreams cuts the stream of a call. The call has ended, because 2026-07-28 has no resumption.
+// useCutStreams cuts the stream of a call. The call then ends, because 2026-07-28 has no resumption.
 func useCutStreams(t *testing.T, f *fleet, w wire) {
 	u := f.dial(t, w)
 	err := u.call(t.Context(), "steps", arguments{Steps: 1000, Pause: 20}, u.progress(func(float64) {
@@ -322,7 +323,7 @@ func useCutStreams(t *testing.T, f *fleet, w wire) {
 	must(t, u.call(t.Context(), "echo", arguments{}))
 }
 
-// useEndOfSessions ends a session at one replica. It does not exist anymore on any other.
+// useEndOfSessions ends a session at one replica. It then no longer exists on any other replica.
 func useEndOfSessions(t *testing.T, f *fleet, w wire) {
 	u := f.newUser(w)
 	id := u.initialize(t)

@@ -19,19 +19,20 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// lease is the time after which other replicas begin to take over the tasks of one that was killed, at the latest.
+// lease is how long it takes at most until other replicas begin to take over the tasks of a replica that was
+// killed.
 const lease = 30 * time.Second
 
-// taskTime is the time for a task.
+// taskTime limits the time for a task.
 const taskTime = 3 * time.Minute
 
-// All replicas are killed while tasks run, and then Redis as well. Every replica has every task afterwards. The tasks
+// All replicas are killed while tasks run, and then Redis as well. Afterwards, every replica knows every task. Tasks
 // whose handlers may run again complete; the others fail. A task that has ended never changes.
 func TestTasksOutliveReplicasAndRedis(t *testing.T) {
 	f := newFleet(t, "--appendonly", "yes", "--appendfsync", "always")
-	const half = 25 // of the tasks of one user
+	const half = 25 // half of the tasks of one user
 	repeat(1, func(round int) {
-		users := f.taskUsers(t) // new ones, because the number of tasks of a principal is limited
+		users := f.taskUsers(t) // new users, because the number of tasks of a principal is limited
 		gate := fmt.Sprint("replicas-", round)
 		forEach(t, users, func(u *taskUser) error { return u.begin(t.Context(), gate, half) })
 		for i := range f.replicas {
@@ -111,7 +112,7 @@ type taskUser struct {
 	direct [replicas]*client.Client
 }
 
-// job is a task and the call that has created it.
+// job is a task and the call that created it.
 type job struct {
 	call     ledger.Call
 	id       string
@@ -164,7 +165,7 @@ func (u *taskUser) close() error {
 	return nil
 }
 
-// resolve checks that every replica has every task, or every task that has not ended.
+// resolve checks that every replica knows every task, or every task that has not ended.
 func (u *taskUser) resolve(ctx context.Context, ended bool) error {
 	for _, j := range u.jobs {
 		if j.ended && !ended {
@@ -179,8 +180,8 @@ func (u *taskUser) resolve(ctx context.Context, ended bool) error {
 	return nil
 }
 
-// complete waits until all tasks have ended, and records their outcomes. A task that must not run again has failed,
-// unless its replica goes on to run.
+// complete waits until all tasks have ended, and records their outcomes. A task that must not run again must have
+// failed, unless its replica kept running.
 func (u *taskUser) complete(ctx context.Context, running bool) error {
 	for _, j := range u.jobs {
 		if j.ended {
@@ -209,11 +210,11 @@ func (u *taskUser) complete(ctx context.Context, running bool) error {
 	return u.resolve(ctx, true)
 }
 
-// outcome is what a replica reports of a task.
+// outcome is what a replica reports about a task.
 type outcome struct {
 	ended bool
-	text  string // of the result
-	err   error  // instead of a result
+	text  string // text of the result
+	err   error  // set instead of a result
 }
 
 // observe asks a replica for a task, and records its state. It repeats requests that fail while Redis or a replica

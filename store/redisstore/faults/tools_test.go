@@ -25,7 +25,7 @@ type replica struct {
 	journal *ledger.Journal
 }
 
-// arguments are the arguments of every tool.
+// arguments contains the arguments of every tool.
 type arguments struct {
 	// Nonce identifies the call in the ledger. Every tool returns it.
 	Nonce string `json:"nonce"`
@@ -33,7 +33,7 @@ type arguments struct {
 	Steps int `json:"steps,omitempty"`
 	// Pause is the time before each step, in milliseconds.
 	Pause int `json:"pause,omitempty"`
-	// Name is that of a gate, a list entry, or another nonce.
+	// Name is the name of a gate or a list entry, or another nonce.
 	Name string `json:"name,omitempty"`
 }
 
@@ -42,10 +42,10 @@ type form struct {
 	User string `json:"user"`
 }
 
-// Keys of the store that are the test's own.
+// Keys that the tests themselves use in the store.
 const (
 	gatePrefix   = "test/gate/"   // tasks wait until the key exists
-	fatePrefix   = "test/fate/"   // what has become of a call of the tool wait
+	fatePrefix   = "test/fate/"   // what became of a call of the tool wait
 	entriesTopic = "test/entries" // names of tools that all replicas add
 	testTTL      = 24 * time.Hour
 )
@@ -181,8 +181,7 @@ func steps(ctx context.Context, in arguments) (string, error) {
 }
 
 // wait reports progress and waits for its cancellation, for as long as a call may take: a cancellation may be lost with
-// Redis.
-// The tool fate tells what has become of it.
+// Redis. The tool fate tells what became of the call.
 func (r *replica) wait(ctx context.Context, in arguments) (string, error) {
 	put := func(fate string) error {
 		_, err := r.db.Put(context.WithoutCancel(ctx), fatePrefix+in.Nonce, []byte(fate),
@@ -227,7 +226,7 @@ func (r *replica) job(ctx context.Context, in arguments) (string, error) {
 	}
 }
 
-// The tools that ask return the nonce and the answer, which names the user. Questions have the nonce.
+// The tools that ask return the nonce and the answer, which names the user. Questions contain the nonce.
 
 func elicit(ctx context.Context, in arguments) (string, error) {
 	answer, err := server.Elicit[form](ctx, in.Nonce, server.Keyed("user"))

@@ -30,7 +30,7 @@ type wire struct {
 	pair     bool // the HTTP+SSE pair of 2024-11-05
 }
 
-// wires are all that clients use.
+// wires lists all wires that clients use.
 var wires = []wire{
 	{"2024-11-05", mcp.V20241105, true},
 	{"2025-03-26", mcp.V20250326, false},
@@ -48,7 +48,8 @@ type user struct {
 	logs  chan string // messages of the server's log
 }
 
-// callTime is the time for one call. It is longer than a lease, so that only a call that hangs needs it.
+// callTime limits the time for one call. It is longer than a lease, so that only a call that hangs reaches
+// it.
 const callTime = 45 * time.Second
 
 // dial connects a new user through the proxy.
@@ -109,7 +110,7 @@ func (u *user) tryConnect(url string, change ...func(*client.Dialer)) (*client.C
 	return d.Dial(ctx, target)
 }
 
-// call calls a tool and records the outcome. It returns the error of a call that has failed.
+// call calls a tool and records the outcome. It returns the error if the call fails.
 func (u *user) call(ctx context.Context, tool string, in arguments, options ...client.CallOption) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -119,7 +120,7 @@ func (u *user) call(ctx context.Context, tool string, in arguments, options ...c
 // progress calls f, if it is set, with each progress notification, and records it.
 func (u *user) progress(f func(done float64)) client.CallOption {
 	return client.WithProgress(func(done, _ float64, nonce string) {
-		if nonce != "" || u.wire.revision >= mcp.V20250326 { // 2024-11-05 has no message
+		if nonce != "" || u.wire.revision >= mcp.V20250326 { // progress has no message in 2024-11-05
 			u.fleet.ledger.Received(u.name, nonce)
 		}
 		if f != nil {
@@ -128,7 +129,7 @@ func (u *user) progress(f func(done float64)) client.CallOption {
 	})
 }
 
-// callUntil is like call, with the deadline of ctx.
+// callUntil does what call does, with the deadline of ctx.
 func (u *user) callUntil(ctx context.Context, tool string, in arguments, options ...client.CallOption) error {
 	c := u.issue(ctx)
 	in.Nonce = c.Nonce()
@@ -144,13 +145,13 @@ func (u *user) callUntil(ctx context.Context, tool string, in arguments, options
 	return nil
 }
 
-// issue records a call that must end with ctx.
+// issue records a call that must end by the deadline of ctx.
 func (u *user) issue(ctx context.Context) ledger.Call {
 	deadline, _ := ctx.Deadline()
 	return u.fleet.ledger.Issue(u.name, deadline)
 }
 
-// returned records the result of a call. The tools that ask return the nonce and the name of the user who has answered.
+// returned records the result of a call. The tools that ask return the nonce and the name of the user who answered.
 func (u *user) returned(c ledger.Call, text string) {
 	nonce, name, asked := strings.Cut(text, " ")
 	c.Returned(nonce)
@@ -164,17 +165,17 @@ type load struct {
 	*faulttest.Load
 	fleet *fleet
 	users []*user
-	late  atomic.Int64 // calls that have failed with the end of callTime
+	late  atomic.Int64 // calls that failed because callTime was over
 
-	abandoned  atomic.Int64 // parked calls of 2026-07-28 that have failed; their handlers may wait for an hour
-	unanswered atomic.Int64 // calls over HTTP+SSE that have asked and failed: see ask
+	abandoned  atomic.Int64 // parked calls of 2026-07-28 that failed; their handlers may wait for an hour
+	unanswered atomic.Int64 // calls over HTTP+SSE that asked and failed; see ask
 
 	mu      sync.Mutex
-	longest time.Duration // of a call
-	outcome error         // of that call
+	longest time.Duration // longest time of a call
+	outcome error         // outcome of that call
 }
 
-// took records the time that a call has taken, with its outcome.
+// took records how long a call took, with its outcome.
 func (l *load) took(d time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +184,7 @@ func (l *load) took(d time.Duration, err error) {
 	}
 }
 
-// think is the longest time between two calls of a user.
+// think is the longest pause between two calls of a user.
 const think = time.Second
 
 // startLoad connects users in turn in every revision, and lets them call tools.
@@ -228,7 +229,7 @@ func (l *load) end() {
 	closing.Wait()
 }
 
-// act makes one call, of one of the kinds that the wire has.
+// act makes one call, of a kind that the wire supports.
 func (l *load) act(u *user) error {
 	ctx, w := context.Background(), u.wire
 	switch n := rand.N(20); {
@@ -253,8 +254,8 @@ func (l *load) act(u *user) error {
 	}
 }
 
-// ask calls a tool that asks the user. Over HTTP+SSE the call fails if its replica gets no more requests before it has
-// the answer.
+// ask calls a tool that asks the user. Over HTTP+SSE, the call fails if its replica stops receiving requests before
+// the answer arrives.
 func (l *load) ask(u *user, tool string) error {
 	err := u.call(context.Background(), tool, arguments{})
 	if err != nil && u.wire.pair {
@@ -277,7 +278,7 @@ func (l *load) cancel(u *user) error {
 // loads is the number of tests that call repeat.
 const loads = 5
 
-// repeat repeats f the given number of times, or for a part of the time of the flag -duration.
+// repeat repeats f the given number of times, or for a share of the time that the flag -duration sets.
 func repeat(times int, f func(i int)) {
 	until := time.Now().Add(*duration / loads)
 	for i := 0; *duration == 0 && i < times || time.Now().Before(until); i++ {
@@ -285,10 +286,10 @@ func repeat(times int, f func(i int)) {
 	}
 }
 
-// usage is what a replica uses. It is a result of the tool usage.
+// usage is what a replica uses: the result of the tool usage.
 type usage struct {
 	Goroutines int `json:"goroutines"`
-	Files      int `json:"files"` // 0 if the system does not tell
+	Files      int `json:"files"` // 0 if the system does not say
 	Heap       int `json:"heap"`  // bytes, after a garbage collection
 }
 
@@ -302,14 +303,14 @@ func measure(context.Context, arguments) (usage, error) {
 	return usage{runtime.NumGoroutine(), len(files), int(memory.HeapAlloc)}, nil
 }
 
-// What a comparison allows. A leak of each call or user exceeds it soon.
+// Tolerances of a comparison. A leak for each call or user soon exceeds them.
 const (
-	goroutineSlack = 8       // background goroutines, such as one of the Redis client that dials again
+	goroutineSlack = 8       // background goroutines, for instance of the Redis client when it dials again
 	fileSlack      = 16      // connections to Redis that are opened later
 	heapSlack      = 1 << 20 // tables that have grown do not shrink, and connections have buffers
 )
 
-// bound returns the most that a replica may use which has used u before. The heap may be 5 % larger.
+// bound returns the most that a replica may use if it used u before. The heap may be 5 % larger.
 func (u usage) bound() usage {
 	u.Goroutines += goroutineSlack
 	u.Files += fileSlack
@@ -339,7 +340,7 @@ func ask[Result any](f *fleet, replica int, tool string) (result Result, err err
 	return client.CallTool[Result](f.t.Context(), c, tool, arguments{})
 }
 
-// usageBound lets users call tools without a fault. It returns the most that a replica may use when they have gone.
+// usageBound lets users call tools without a fault. It returns the most that a replica may use once they have gone.
 func (f *fleet) usageBound(t *testing.T, users int) (most usage) {
 	t.Helper()
 	l := startLoad(t, f, users)
@@ -352,7 +353,7 @@ func (f *fleet) usageBound(t *testing.T, users int) (most usage) {
 	return most.bound()
 }
 
-// finalUsage returns what a replica uses when that no longer changes.
+// finalUsage waits until the usage of a replica no longer changes, and returns it.
 func (f *fleet) finalUsage(t *testing.T, replica int) (u usage) {
 	t.Helper()
 	const inARow = 10
@@ -379,7 +380,7 @@ const (
 	heapOfParked       = 32 << 10
 )
 
-// checkUsage ends a load, and records a violation if a replica goes on to use more than bound.
+// checkUsage ends a load, and records a violation if a replica keeps using more than bound.
 func (l *load) checkUsage(t *testing.T, bound usage) {
 	t.Helper()
 	l.end()

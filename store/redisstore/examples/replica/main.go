@@ -1,5 +1,5 @@
-// Command replica is one of several replicas of a server. They share sessions, event streams and tasks in Redis, so any
-// of them serves any request, and another one continues when one ends.
+// Command replica is one of several replicas of a server. They share sessions, event streams and tasks in Redis, so
+// that any of them can serve any request, and another continues when one stops.
 //
 //	redis-server --port 6379 --appendonly yes --maxmemory-policy noeviction
 //	openssl rand -base64 32 >store.keys
@@ -28,9 +28,10 @@ import (
 	"github.com/parley-mcp/parley/store/redisstore"
 )
 
-// readKeys returns the keys in a file, one a line in base64. All replicas have the same file. A new key is made with
+// readKeys reads keys from a file, one per line in base64. All replicas use the same file. Make a new key with
 // openssl rand -base64 32. To rotate keys, add the new one as the last line and restart all replicas; then move it to
-// the first line and restart them again. Remove the old key after the longest life of a task, and at least a day.
+// the first line and restart them again. Remove the old key once the longest task is over, but not before a day has
+// passed.
 func readKeys(file string) (keys [][]byte, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -52,7 +53,7 @@ func openStore(ctx context.Context, url string) (redisstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.Prefix = "bakery:" // the replicas of another program on this Redis have another prefix
+	options.Prefix = "bakery:" // replicas of another program on this Redis use another prefix
 	return redisstore.Open(ctx, options)
 }
 
@@ -70,13 +71,13 @@ func newServer(shared store.Store, keys [][]byte) *server.Server {
 	return s
 }
 
-// bake buys the ingredients once, even if another replica runs it again.
+// bake buys the ingredients once, even if another replica runs the task again.
 func bake(ctx context.Context, in order) (string, error) {
 	receipt, err := server.Once(ctx, "buy", func(_ context.Context, idempotencyKey string) (string, error) {
-		return "receipt " + idempotencyKey, nil // of a shop that accepts each key once
+		return "receipt " + idempotencyKey, nil // from a shop that accepts each key once
 	})
 	if err != nil {
-		return "", err // such as server.ErrOnceUncertain
+		return "", err // for example, server.ErrOnceUncertain
 	}
 	select {
 	case <-time.After(time.Duration(in.Seconds) * time.Second):
@@ -95,8 +96,9 @@ func run(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	defer shared.Close() // after the server has ended
-	// ListenAndServe ends gracefully when ctx ends: it waits for the calls in flight. Others continue its sessions.
+	defer shared.Close() // closed after the server has ended
+	// ListenAndServe ends gracefully when ctx ends: it waits for the calls in flight. Other replicas continue its
+	// sessions.
 	return newServer(shared, keys).ListenAndServe(ctx, address)
 }
 

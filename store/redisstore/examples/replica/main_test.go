@@ -40,7 +40,7 @@ func startProcess(t *testing.T, command func(port string) *exec.Cmd) (addr strin
 	return p.Addr
 }
 
-// The result of a task that one replica has run is the answer of another one.
+// Another replica answers with the result of a task that the first replica ran.
 func TestReplicasShareTasks(t *testing.T) {
 	dir := t.TempDir()
 	program := must.Get(filepath.Abs("../../../../.tools/servers/redis-server"))(t)
