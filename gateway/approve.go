@@ -78,21 +78,21 @@ func Approve(ctx context.Context, a *host.Approval) (approved bool, err error) {
 
 const forever = time.Duration(math.MaxInt64)
 
-// moment is the first time at which a handler did something, in all rounds of the request.
+// moment is when a handler first did something, across all rounds of the request.
 type moment struct {
 	Time time.Time
 	Call string // identifies the request
 }
 
-// firstIn returns the moment of its first call with the key, in all rounds of the request.
+// firstIn returns the moment of its first call with the key, across all rounds of the request.
 func firstIn(ctx context.Context, key string) (moment, error) {
 	return server.Once(ctx, key, func(_ context.Context, idempotencyKey string) (moment, error) {
 		return moment{time.Now(), idempotencyKey}, nil
 	})
 }
 
-// useOnce returns an error if an approval was used before. In 2026-07-28 the request to the server is repeated in the
-// next round if the server requests input. The approval is then used once in each round that follows the first use.
+// useOnce returns an error if an approval was used before. In 2026-07-28, the request to the server is repeated in
+// the next round if the server requests input. The approval may then be used once in each later round.
 func useOnce(ctx context.Context, key string) error {
 	own, use := rand.Text(), key
 	if round := roundAfter(ctx, key); round != "" {
@@ -106,8 +106,8 @@ func useOnce(ctx context.Context, key string) error {
 	return err
 }
 
-// roundAfter identifies the round of a request of 2026-07-28 if the client has answered the question with the key in
-// an earlier one. It returns "" otherwise.
+// roundAfter identifies the round of a request of 2026-07-28 if the client answered the question with the key in an
+// earlier round. Otherwise, it returns "".
 func roundAfter(ctx context.Context, key string) string {
 	params := call.From(ctx).Params()
 	state, _ := params.Get("requestState")
@@ -126,7 +126,7 @@ const (
 	declineAll    = "no"
 )
 
-// approvalForm returns the form for an approval: a choice of its answers, first to decline.
+// approvalForm returns the form for an approval: a choice of answers, the first of which declines.
 func approvalForm(a *host.Approval) json.RawMessage {
 	once, session, decline := a.Answers()
 	options := []mcp.EnumOption{{Const: declineAll, Title: decline}, {Const: allowOnce, Title: once}}

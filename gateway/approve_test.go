@@ -52,7 +52,7 @@ func newPayments() *payments {
 	return p
 }
 
-// events are the events of an audit log.
+// events collects the events of an audit log.
 type events struct {
 	mu  sync.Mutex
 	all []string
@@ -179,7 +179,7 @@ func TestClientThatCannotBeAskedIsDenied(t *testing.T) {
 }
 
 // The client of 2026-07-28 sends its answer with a new request, which it can change or repeat. The handler of a
-// tool waits for it; that of a prompt runs again.
+// tool waits for it; the handler of a prompt runs again.
 func TestApprovalFitsOneRequestOnly(t *testing.T) {
 	for _, test := range []struct {
 		method, approved string
@@ -301,7 +301,8 @@ func (r response) question(t *testing.T) (key, state string) {
 	return key, string(m.Result.RequestState)
 }
 
-// poster returns a function that calls the tool or prompt pay in 2026-07-28. More are further members of the params.
+// poster returns a function that calls the tool or prompt pay in 2026-07-28. more contains further fields of the
+// params.
 func poster(t *testing.T, s *server.Server, method string) func(arguments, more string) response {
 	endpoint := httptest.NewServer(s)
 	t.Cleanup(endpoint.Close)
@@ -381,7 +382,7 @@ func TestApprovalOfAnotherRequestCannotBeRepeated(t *testing.T) {
 		got := post(`{}`, `,"inputResponses":{`+key+`:{"action":"accept","content":{"approve":"once"}}}`)
 		must.Equal(t, p.paid.Load(), 0, method, got)
 		other, otherState := got.question(t)
-		for key, state := range map[string]string{key: state, other: otherState} { // ends the calls
+		for key, state := range map[string]string{key: state, other: otherState} { // end the calls
 			post(`{}`, `,"requestState":`+state+`,"inputResponses":{`+key+`:{"action":"decline"}}`)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// amounts denies payments over 1000, and asks with one rule from 100 and with another below.
+// amounts denies payments over 1000, asks with one rule from 100 on, and with another below.
 func amounts(version string) host.Rules {
 	from := func(least string) func(context.Context, *host.Request) (bool, error) {
 		return func(_ context.Context, r *host.Request) (bool, error) {
@@ -71,7 +71,8 @@ func (b *bank) customer(revision mcp.Revision, answer string) *customer {
 	return c
 }
 
-// pays calls the tool, and fails the test unless it runs and the user is asked as often as wanted.
+// pays calls the tool, and fails the test unless the tool runs and the user is asked questions
+// times.
 func (c *customer) pays(amount, questions int, what string) {
 	c.Helper()
 	c.mu.Lock()
@@ -98,7 +99,7 @@ func TestAnApprovalForTheSessionAllowsTheToolOfTheSameRule(t *testing.T) {
 		_, err := c.client.GetPrompt(t.Context(), "bank__pay", nil)
 		must.CheckThat(t, err != nil, "%s: the approval is used for a prompt, which can be allowed once only", r)
 		if r.Modern() {
-			continue // callers of one principal
+			continue // callers are one principal
 		}
 		other := b.customer(r, "no")
 		text := failure(t, other.client, "bank__pay", nil)
@@ -163,7 +164,7 @@ func TestACallerWithoutASessionIsAllowedForALimitedTime(t *testing.T) {
 	})
 }
 
-// Clients of 2026-07-28 without a login cannot be told from each other.
+// Clients of 2026-07-28 without a login cannot be told apart.
 func TestACallerThatIsUnknownIsAllowedOnceOnly(t *testing.T) {
 	b := newBank(t)
 	post := poster(t, b.gateway, mcp.MethodCallTool)

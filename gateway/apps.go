@@ -15,7 +15,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// pages is a template of the pages of a server. Servers need not list them (MCP Apps 2026-01-26, Resource Discovery).
+// pages is a template for the pages of a server. Servers need not list them (MCP Apps 2026-01-26, Resource
+// Discovery).
 var pages = mcp.ResourceTemplate{URITemplate: pageScheme + "{+path}", Name: "pages", MimeType: apps.MIMEType,
 	Description: "Pages that show results of tools"}
 
@@ -36,7 +37,7 @@ func withPages(status *host.ServerStatus, templates []mcp.ResourceTemplate) []mc
 	return append(slices.Clip(templates), pages)
 }
 
-// rewriteUI returns _meta with the URIs of pages that the resources have at the gateway. It does not modify meta.
+// rewriteUI returns _meta with the URIs of pages replaced by their URIs at the gateway. It does not modify meta.
 func rewriteUI(meta mcp.Meta, uri func(string) string) mcp.Meta {
 	changed, cloned := meta, false
 	for key, value := range meta {
@@ -52,8 +53,9 @@ func rewriteUI(meta mcp.Meta, uri func(string) string) mcp.Meta {
 	return changed
 }
 
-// pagesOf returns the URIs of pages in _meta, sorted. A tool names its page in the member resourceUri of ui, in an
-// earlier form as ui/resourceUri (MCP Apps), or as openai/outputTemplate (Apps SDK), so any string can be one.
+// pagesOf returns the URIs of pages in _meta, sorted. A tool names its page in the field resourceUri of ui, in an
+// earlier version as ui/resourceUri (MCP Apps), or as openai/outputTemplate (Apps SDK), so any string may be a
+// page.
 func pagesOf(meta mcp.Meta) (all []string) {
 	for _, value := range meta {
 		mapPages(value, func(uri string) string {
@@ -102,7 +104,8 @@ func mapPages(raw json.RawMessage, to func(string) string) json.RawMessage {
 	return append(mapped, raw[copied:]...)
 }
 
-// uriOf returns a function for the URIs that resources of a server have at the gateway. It is used by Run only.
+// uriOf returns a function that maps the URI of a server's resource to its URI at the gateway. Only Run uses
+// it.
 func (v *view) uriOf(serverName string) func(string) string {
 	return func(uri string) string {
 		for _, r := range v.resources.byServer[serverName] {

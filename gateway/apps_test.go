@@ -20,8 +20,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Two servers have a page with the same URI. The tools of each refer to its own, whether it is listed or not, and the
-// URIs are those of pages.
+// Two servers have a page with the same URI. The tools of each server refer to that server's page, whether it is
+// listed or not, and the URIs are valid for pages.
 func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
 	app := func(text, resources string) upstream {
 		return upstream{
@@ -73,7 +73,7 @@ func TestUserInterfacesOfToolsFollowTheirResources(t *testing.T) {
 	}
 }
 
-// recorded is a slog.Handler that keeps what each record is about.
+// recorded is a slog.Handler that keeps the subject of each record.
 type recorded struct{ all chan string }
 
 func (r recorded) Enabled(context.Context, slog.Level) bool { return true }
@@ -90,8 +90,8 @@ func (r recorded) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// A page and a tool for pages that the policy denies are neither listed nor served, and Review withholds a tool whose
-// page is another one. The audit log has what was tried.
+// If the policy denies a page, or a tool for pages, it is neither listed nor served, and Review withholds a tool
+// whose page has changed. The audit log contains what was tried.
 func TestPolicyAndReviewApplyToPages(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} { // tools have _meta
 		up := &server.Server{Name: "up", Version: "1"}
@@ -146,7 +146,7 @@ func TestPolicyAndReviewApplyToPages(t *testing.T) {
 			tried = append(tried, record)
 		}
 		slices.Sort(tried)
-		tried = slices.Compact(tried) // of the decision, and of the outcome
+		tried = slices.Compact(tried) // the decision and the outcome each cause a record
 		if want := []string{"allow set_open", "allow ui://open", "deny set_secret", "deny ui://secret",
 			"withheld changed", "withheld set_changed"}; !slices.Equal(tried, want) {
 			t.Errorf("%s: the audit log has %q", r, tried)

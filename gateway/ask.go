@@ -17,8 +17,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// withCaller returns the context of requests to servers on behalf of the client whose call has ctx. What a server asks
-// meanwhile, the client is asked.
+// withCaller returns the context of requests to servers on behalf of the client whose call has ctx. Questions that a
+// server asks in the meantime go to that client.
 func (g *Gateway) withCaller(ctx context.Context) context.Context {
 	c := call.From(ctx)
 	if c == nil { // a subscription
@@ -90,14 +90,14 @@ func answered[Result any](answer json.RawMessage, err error) (*Result, error) {
 	return result, nil
 }
 
-// clientSession is the session of a client, which receives what belongs to none of its calls. It has no call, because a
-// Host keeps it longer.
+// clientSession is the session of a client, which receives messages that belong to none of its calls. It does not refer
+// to a call, because a Host keeps it longer.
 type clientSession struct {
 	session  *server.Session // nil without a session
 	declared *mcp.ClientCapabilities
 }
 
-// relayFunctions are the functions of a host.Caller that need the session.
+// relayFunctions contains the functions of a host.Caller that need the session.
 type relayFunctions struct {
 	log    func(context.Context, mcp.LoggingMessageParams)
 	notify func(ctx context.Context, id, method string, params json.RawMessage)
@@ -112,8 +112,7 @@ func (s clientSession) functions() relayFunctions {
 	return relayFunctions{s.log, s.notify, s.askURL, s.roots}
 }
 
-// roots requests the roots of the client. A server may do it for its session while a call is in flight, and may do it
-// after the call.
+// roots requests the roots of the client. A server may request them for its session during a call, and even after it.
 func (s clientSession) roots(ctx context.Context) ([]mcp.Root, error) {
 	var params json.RawMessage
 	if name := host.AskingServer(ctx); name != "" {
@@ -137,9 +136,9 @@ func (s clientSession) roots(ctx context.Context) ([]mcp.Root, error) {
 // askURL forwards an elicitation by URL, and its completion.
 func (s clientSession) askURL(ctx context.Context, request *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	params := *request
-	if c := call.From(ctx); c != nil && c.Revision() == mcp.V20251125 { // the only one with ids
-		params.ElicitationID = rand.Text() // ids of servers could be equal
-		// has only strings
+	if c := call.From(ctx); c != nil && c.Revision() == mcp.V20251125 { // the only revision with IDs
+		params.ElicitationID = rand.Text() // IDs of different servers could be equal
+		// cannot fail: it contains only strings
 		completed, _ := json.Marshal(mcp.ElicitationCompleteParams{ElicitationID: params.ElicitationID})
 		client.OnElicitationComplete(ctx, func() {
 			s.send(ctx, mcp.NotificationElicitationComplete, completed)
@@ -151,7 +150,7 @@ func (s clientSession) askURL(ctx context.Context, request *mcp.ElicitParams) (*
 // send sends a notification to the client in the call of ctx or, if the call has ended, in its session. No call
 // depends on whether it arrives.
 func (s clientSession) send(ctx context.Context, method string, params json.RawMessage) {
-	ctx = context.WithoutCancel(ctx) // it may end before the call
+	ctx = context.WithoutCancel(ctx) // ctx may end before the call
 	if err := server.Notify(ctx, method, params); err != nil {
 		_ = s.session.Notify(method, params)
 	}

@@ -37,10 +37,10 @@ func httpConfig(t *testing.T, name string, s *server.Server) host.ServerConfig {
 	return host.ServerConfig{Name: name, Target: client.URL(up.URL)}
 }
 
-// text returns the text of the only content.
+// text returns the text of the only content block.
 func text(content []mcp.Content) string { return content[0].(*mcp.TextContent).Text }
 
-// declaring returns a server with the tool declared, which returns the capabilities of its client.
+// declaring returns a server with the tool "declared", which returns the capabilities of its client.
 func declaring() *server.Server {
 	s := &server.Server{Name: "declaring"}
 	server.AddTool(s, mcp.Tool{Name: "declared"}, func(ctx context.Context, _ none) (string, error) {
@@ -55,7 +55,8 @@ func declaring() *server.Server {
 	return s
 }
 
-// Servers of 2026-07-28 and of sessions of one caller learn what the client of the call supports.
+// Servers of 2026-07-28, and servers whose session belongs to one caller, learn what the client of the call
+// supports.
 func TestServersSeeTheCapabilitiesOfTheClient(t *testing.T) {
 	form := func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, nil }
 	for _, theirs := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
@@ -96,7 +97,8 @@ func sameJSON(a, b string) bool {
 	return string(one) == string(two)
 }
 
-// A server that asks a client which does not support that receives the error of such a client.
+// If a server asks a client that does not support the question, the server receives the error that such a
+// client would send.
 func TestServersLearnThatTheClientCannotAnswer(t *testing.T) {
 	up := &server.Server{Name: "up"}
 	server.AddTool(up, mcp.Tool{Name: "roots"}, func(ctx context.Context, _ none) (string, error) {
@@ -130,7 +132,7 @@ func (l *trace) add(message []byte) {
 	l.all = append(l.all, string(message))
 }
 
-// ids returns the values of elicitationId in messages with a method.
+// ids returns the values of elicitationId in messages with the method.
 func (l *trace) ids(method string) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,7 +229,8 @@ func questioning(t *testing.T) host.ServerConfig {
 	return host.ServerConfig{Name: "up", Target: client.Conn(near)}
 }
 
-// leaveAtQuestion calls the tool ask in a session, and disconnects at its question without cancelling the call.
+// leaveAtQuestion calls the tool ask in a session, and disconnects when the question arrives, without
+// cancelling the call.
 func leaveAtQuestion(t *testing.T, url string) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -266,7 +269,8 @@ func leaveAtQuestion(t *testing.T, url string) {
 	t.Fatal("no question")
 }
 
-// Clients that leave at a question do not keep others from being asked, nor do clients that are asked at the same time.
+// Clients that leave during a question do not keep others from being asked. Neither do clients that are asked at the
+// same time.
 func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	config := questioning(t)
 	s := &server.Server{Name: "gateway"}
@@ -304,7 +308,7 @@ func TestAbandonedQuestionsDoNotBlockOthers(t *testing.T) {
 	for i, r := range []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		who, isAsked := fmt.Sprint("user ", i), sync.OnceFunc(asked.Done)
 		c := dial(local.URL, r, func(question string) (*mcp.ElicitResult, error) {
-			isAsked()    // perhaps again, if its call has ended with the answer of another client
+			isAsked()    // perhaps again, if another client's answer ended the call
 			asked.Wait() // all are asked at the same time
 			return mcp.AcceptElicit(struct{ Name string }{strings.TrimPrefix(question, asksOf("up"))})
 		})
@@ -396,7 +400,7 @@ func (m *models) dial(t *testing.T, url string, r mcp.Revision, u *user) *client
 	return c
 }
 
-// sampling returns a server with a tool and a prompt that send two equal sampling requests.
+// sampling returns a server with a tool and a prompt that each send two equal sampling requests.
 func sampling() *server.Server {
 	s := pretender()
 	twice := func(ctx context.Context) (string, error) {
@@ -416,7 +420,7 @@ func sampling() *server.Server {
 	return s
 }
 
-// guarded returns the URL of a gateway with a policy to a server in a revision.
+// guarded returns the URL of a gateway with a policy in front of a server, which it reaches in a revision.
 func guarded(t *testing.T, up *server.Server, r mcp.Revision, log *events, rules ...host.Rule) string {
 	endpoint := httptest.NewServer(up)
 	t.Cleanup(endpoint.Close)
@@ -430,7 +434,7 @@ func guarded(t *testing.T, up *server.Server, r mcp.Revision, log *events, rules
 	return serveHTTP(t, s)
 }
 
-// A sampling request needs an approval of the user, also if it is equal to an earlier one of the call.
+// A sampling request needs the user's approval, even if it equals an earlier request of the same call.
 func TestSamplingOfAServerIsApprovedByTheUserOfTheCall(t *testing.T) {
 	for _, theirs := range mcp.Revisions() {
 		audit := &events{}
@@ -474,7 +478,7 @@ func TestSamplingOfAServerIsApprovedByTheUserOfTheCall(t *testing.T) {
 	}
 }
 
-// The policy denies requests of servers in each revision, so that they do not reach the client.
+// In each revision, requests of servers that the policy denies do not reach the client.
 func TestDeniedRequestsOfServersDoNotReachTheClient(t *testing.T) {
 	for _, theirs := range mcp.Revisions() {
 		audit := &events{}
@@ -500,7 +504,7 @@ func TestDeniedRequestsOfServersDoNotReachTheClient(t *testing.T) {
 	}
 }
 
-// An error that requires URLs is an elicitation, too.
+// For the policy, an error that requires URLs is an elicitation, too.
 func TestPolicyDecidesAboutURLsThatAnErrorRequires(t *testing.T) {
 	up := oddUpstream()
 	up[mcp.MethodCallTool] = `error {"code":-32042,"message":"open","data":{"elicitations":[{"mode":"url",` +

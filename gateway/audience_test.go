@@ -96,13 +96,13 @@ apart           strangers       own   own       own      own       own     own  
 apart           strangers/2026  all   none      own      none      -       -         -      own    all
 `
 
-// audienceKind is the servers of a row of the table.
+// audienceKind describes the servers of one row of the table.
 type audienceKind struct {
 	name      string
 	revisions []mcp.Revision
 	command   bool
 	stateless bool
-	protected bool // it requires the credentials of each user
+	protected bool // the server requires the credentials of each user
 	set       func(*host.ServerConfig)
 }
 
@@ -123,17 +123,17 @@ var audienceKinds = []audienceKind{
 		set: func(c *host.ServerConfig) { c.Sharing = host.SharingSession }},
 }
 
-// withKeys lets each client have a key for the server.
+// withKeys gives each client a key for the server.
 func withKeys(c *host.ServerConfig) { c.CallerHeaders = map[string]string{"X-Key": "X-Key: ${value}"} }
 
 func sessionRevisions() []mcp.Revision {
 	return slices.DeleteFunc(mcp.Revisions(), mcp.Revision.Modern)
 }
 
-// audienceGroup is clients that the table does not distinguish.
+// audienceGroup contains clients that the table does not distinguish.
 type audienceGroup struct {
 	name      string
-	members   []string // the user and a number
+	members   []string // each is a user and a number
 	revisions []mcp.Revision
 }
 
@@ -177,15 +177,15 @@ type audienceTest struct {
 	kind     string
 	everyone []string
 	clients  map[string]*client.Client
-	prefix   string         // of the URIs of the server
-	added    map[string]int // the tools that were added for a client
-	moved    map[string]int // the changes of its roots of which the server learns
+	prefix   string         // prefix of the server's URIs
+	added    map[string]int // number of tools that were added for a client
+	moved    map[string]int // number of changes of a client's roots that the server must learn of
 
 	mu        sync.Mutex
 	heard     map[heard]int
-	gaveRoots map[string]int // the requests for roots that a client has answered
+	gaveRoots map[string]int // number of requests for roots that a client has answered
 	changed   chan struct{}  // closed and replaced when something has happened
-	checks    []func()       // to repeat in the end
+	checks    []func()       // checks to repeat at the end
 }
 
 // newAudienceTest starts a server for some clients.
@@ -217,7 +217,7 @@ func newAudienceTest(t *testing.T, kind audienceKind, r mcp.Revision, everyone [
 // heard is something that a client has received.
 type heard struct{ client, event, owner string }
 
-// start starts the gateway, which has an endpoint for users and one for strangers, and connects the clients.
+// start starts the gateway, with an endpoint for users and one for strangers, and connects the clients.
 func (a *audienceTest) start(h *host.Host) {
 	users, strangers := &server.Server{Name: "gateway", Auth: usersByToken()}, &server.Server{Name: "gateway"}
 	h.Logger = quiet
@@ -255,7 +255,7 @@ func (a *audienceTest) start(h *host.Host) {
 		}
 	}
 	for _, name := range a.everyone {
-		begun := func() bool { // a change that comes at once takes the place of the beginning
+		begun := func() bool { // a change that arrives at once replaces the event that the watch began
 			return a.count(heard{name, "watching", ""})+a.count(heard{name, "list", ""})+
 				a.count(heard{name, "update", name}) > len(a.watched(name).URIs)
 		}
@@ -267,7 +267,7 @@ func (a *audienceTest) start(h *host.Host) {
 // labels finds what a server sends in what a client receives.
 var labels = regexp.MustCompile(`(\w+) of (\w+-[0-9])`)
 
-// hears notes that a client has received something.
+// hears records that a client has received something.
 func (a *audienceTest) hears(name, received string) {
 	what := heard{name, received, ""}
 	if m := labels.FindStringSubmatch(received); m != nil {
@@ -294,7 +294,7 @@ func (a *audienceTest) count(what heard) int {
 	return a.heard[what]
 }
 
-// hearers returns the clients that have received something.
+// hearers returns the clients that have received an event.
 func (a *audienceTest) hearers(event, owner string) (names []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -310,7 +310,8 @@ func (a *audienceTest) hearers(event, owner string) (names []string) {
 // await waits until a condition of what was heard is met.
 func (a *audienceTest) await(condition func() bool) bool { return a.awaitFor(a.patience(), condition) }
 
-// patience returns how long something may take: less after a failure, so that a test with many ends soon.
+// patience returns how long something may take: less after a failure, so that a test with many failures ends
+// soon.
 func (a *audienceTest) patience() time.Duration {
 	if a.Failed() {
 		return time.Second / 2

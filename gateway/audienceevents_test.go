@@ -40,7 +40,7 @@ func (a *audienceTest) run() {
 	a.total()
 }
 
-// total checks again, with what has arrived late, and what does not name its owner.
+// total repeats the checks with late arrivals, and checks messages that do not name their owner.
 func (a *audienceTest) total() {
 	for _, check := range a.checks {
 		check()
@@ -78,7 +78,7 @@ func (a *audienceTest) during(group audienceGroup, event string, wants map[strin
 		return
 	}
 	members := group.members
-	if event == "form" { // such clients can be asked
+	if event == "form" { // clients that can be asked
 		members = slices.DeleteFunc(slices.Clone(members), func(name string) bool {
 			return group.revisions[slices.Index(group.members, name)] < mcp.V20250618
 		})
@@ -90,7 +90,7 @@ func (a *audienceTest) during(group audienceGroup, event string, wants map[strin
 			ctx, cancel := context.WithTimeout(a.Context(), a.patience())
 			defer cancel()
 			answer, err := client.CallTool[string](ctx, a.clients[owner], "up__provoke", what,
-				client.WithProgress(func(_, total float64, _ string) { // 2024-11-05 has no message
+				client.WithProgress(func(_, total float64, _ string) { // progress has no message in 2024-11-05
 					a.hears(owner, "progress of "+a.everyone[int(total)])
 				}))
 			a.checkAnswer(what, want, !ok, answer, err)
@@ -117,7 +117,7 @@ func (a *audienceTest) checkAnswer(what provoked, want string, asks bool, answer
 	a.check(what.Event, what.Owner, want)
 }
 
-// givesRoots notes that a server has received the roots of a client.
+// givesRoots records that a server has received the roots of a client.
 func (a *audienceTest) givesRoots(name, label string) {
 	a.mu.Lock()
 	a.gaveRoots[name]++
@@ -125,7 +125,7 @@ func (a *audienceTest) givesRoots(name, label string) {
 	a.hears(name, label)
 }
 
-// check checks who has received something of a client.
+// check checks who has received an event of a client.
 func (a *audienceTest) check(event, owner, want string) {
 	a.Helper()
 	if !a.await(func() bool { return a.fits(want, owner, a.hearers(event, owner)) }) {
@@ -140,7 +140,7 @@ func (a *audienceTest) check(event, owner, want string) {
 	})
 }
 
-// fits reports whether clients are an audience of what the server has sent for one of them.
+// fits reports whether the clients that received an event are the wanted audience of its owner.
 func (a *audienceTest) fits(want, owner string, got []string) bool {
 	isOther := func(name string) bool { return userOf(name) != userOf(owner) }
 	for _, audience := range strings.Split(want, "/") {
@@ -189,7 +189,7 @@ func (a *audienceTest) after(owner string, wants map[string]string) {
 	for level, event := range map[string]string{"debug": "unwanted", "error": "lateLog"} { // see dial
 		l.notify(a.T, mcp.NotificationMessage, fmt.Sprintf(`{"level":%q,"data":"%s of %s"}`, level, event, owner))
 	}
-	l.ask(a.T, mcp.MethodPing, "{}") // the message has been read
+	l.ask(a.T, mcp.MethodPing, "{}") // then the message has been read
 	a.check("lateLog", owner, wants["lateLog"])
 	a.check("unwanted", owner, "none")
 	answer := l.ask(a.T, mcp.MethodListRoots, "{}")
@@ -243,7 +243,7 @@ func (a *audienceTest) updates(group audienceGroup, want string) {
 		before[owner] = a.count(heard{owner, "update", owner})
 	}
 	pending := func() (owners []string) {
-		for _, owner := range group.members { // the first change may be that the gateway has subscribed
+		for _, owner := range group.members { // the first change may only report that the gateway has subscribed
 			if a.count(heard{owner, "update", owner}) < before[owner]+2 {
 				owners = append(owners, owner)
 			}
@@ -261,7 +261,7 @@ func (a *audienceTest) updates(group audienceGroup, want string) {
 	}
 }
 
-// adds adds a tool for all, or for each user of the group.
+// adds adds a tool for all users, or for each user of the group.
 func (a *audienceTest) adds(group audienceGroup, want string) {
 	for i, owner := range group.members {
 		if want == "-" || i%2 != 0 || want == "all" && i > 0 { // once for each user
@@ -285,7 +285,7 @@ func (a *audienceTest) adds(group audienceGroup, want string) {
 		})
 		limit := time.Now().Add(a.patience())
 		for round := 0; missing() != nil && time.Now().Before(limit); round++ {
-			// The gateway may watch the list later than the client.
+			// The gateway may begin to watch the list later than the client.
 			server.AddTool(a.up, mcp.Tool{Name: fmt.Sprintf("added_%s_%d", owner, round)},
 				func(context.Context, none) (string, error) { return "", nil }, visible)
 			for _, name := range a.everyone {
@@ -302,8 +302,8 @@ func (a *audienceTest) adds(group audienceGroup, want string) {
 
 type callOf struct{}
 
-// Without a gateway, the program answers what every server asks, and receives everything else, once for each call. The
-// context is that of the call, if the server says which call it is about: over a byte stream it does not.
+// Without a gateway, the program answers every question of a server, and receives everything else, once for each call.
+// The context is the context of the call, if the server says which call it means; over a byte stream it does not.
 func TestWhatAServerSendsReachesTheProgramOnce(t *testing.T) {
 	owners := []string{"caller-1", "caller-2", "caller-3"}
 	for _, kind := range audienceKinds {
@@ -390,7 +390,7 @@ func (a *audienceTest) program(ctx context.Context, h *host.Host, owners []strin
 		"the server does not learn that the roots have changed")
 }
 
-// once checks that the program has received something once.
+// once checks that the program has received an event exactly once.
 func (a *audienceTest) once(event, owner string) {
 	what := heard{"program", event, owner}
 	if !a.await(func() bool { return a.count(what) > 0 }) || a.count(what) != 1 {

@@ -27,14 +27,14 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// This file has the servers of the tests in audience_test.go. Each is a server.Server, and sends more: on each
-// connection, at any time, what a server may send outside of a call.
+// This file contains the servers of the tests in audience_test.go. Each is a server.Server that can also send,
+// on each connection and at any time, what a server may send outside of a call.
 
-// provoked is the arguments of the tool of an audienceServer: what the server sends, on behalf of whom, and how many
-// calls must be in flight before it does.
+// provoked contains the arguments of the tool of an audienceServer: what the server sends, on whose behalf, and how
+// many calls must be in flight before it does.
 type provoked struct {
 	Event, Owner string
-	Row          string // of the table
+	Row          string // row of the table
 	Together     int
 }
 
@@ -49,11 +49,11 @@ type audienceServer struct {
 
 	mu       sync.Mutex
 	links    map[string]*upLink       // by the id of the session or connection
-	session  string                   // the only one, if stateless
-	inFlight map[string]int           // the calls that have begun
+	session  string                   // the only session, if stateless
+	inFlight map[string]int           // number of calls that have begun
 	waiting  map[string]chan struct{} // closed when all calls have begun
-	errors   map[string]string        // of questions, by what was asked
-	noticed  func()                   // called with each message of the gateway, after its link has noted it
+	errors   map[string]string        // errors of questions, by what was asked
+	noticed  func()                   // called for each message of the gateway, after its link has recorded it
 }
 
 func newAudienceServer(r mcp.Revision, owners ...string) *audienceServer {
@@ -70,7 +70,7 @@ func newAudienceServer(r mcp.Revision, owners ...string) *audienceServer {
 // resourceOf returns the URI of the resource that only one client watches.
 func resourceOf(owner string) string { return "lib://" + owner }
 
-// provoke sends what the caller wants. It returns the name of the client that has answered.
+// provoke sends what the caller wants. It returns the name of the client that answered.
 func (u *audienceServer) provoke(ctx context.Context, in provoked) (string, error) {
 	if err := u.await(ctx, in); err != nil {
 		return "", err
@@ -135,14 +135,14 @@ func (u *audienceServer) await(ctx context.Context, in provoked) error {
 	}
 }
 
-// errorOf returns the error that the server has received for a question.
+// errorOf returns the error that the server received for a question.
 func (u *audienceServer) errorOf(what provoked) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.errors[what.String()]
 }
 
-// linkOf returns the connection over which a client has called the server last, nil if there is none that can carry
+// linkOf returns the connection over which a client last called the server, or nil if no such connection can carry
 // messages of the server.
 func (u *audienceServer) linkOf(owner string) *upLink {
 	u.mu.Lock()
@@ -179,9 +179,9 @@ func (u *audienceServer) link(id string) *upLink {
 // upLink is a connection of the gateway with a server, as the server sees it.
 type upLink struct {
 	mu      sync.Mutex
-	callers map[string]bool        // the owners of the calls
-	moved   int                    // notifications that the roots have changed
-	answers map[string]chan string // the responses to what it has sent
+	callers map[string]bool        // owners of the calls
+	moved   int                    // number of notifications that the roots have changed
+	answers map[string]chan string // responses to what the server has sent
 	opened  chan struct{}          // closed when send is set
 	send    func(message string) error
 }
@@ -191,7 +191,8 @@ var (
 	answerToSent = regexp.MustCompile(`"id":"(sent-[0-9]+)"`)
 )
 
-// saw notes a message of the gateway. It reports whether it is the response to a request that was sent with ask.
+// saw records a message of the gateway. It reports whether it is the response to a request that was sent with
+// ask.
 func (l *upLink) saw(message []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +222,7 @@ func (l *upLink) timesMoved() int {
 	return l.moved
 }
 
-// open begins to send over a stream.
+// open makes the link send over a stream.
 func (l *upLink) open(send func(message string) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,7 +232,7 @@ func (l *upLink) open(send func(message string) error) {
 	l.send = send
 }
 
-// canSend waits for a time until the connection carries messages outside of calls.
+// canSend reports whether the connection carries messages outside of calls within a time.
 func (l *upLink) canSend(within time.Duration) bool {
 	for {
 		select {
@@ -299,12 +300,12 @@ func usersByToken() *auth.ProtectedResource {
 	}
 }
 
-// as returns the target of a user of a server that requires a token.
+// as returns the target for a user of a server that requires a token.
 func as(user, url string) client.Target {
 	return &client.HTTPTarget{URL: url, Header: http.Header{"Authorization": {"Bearer " + user}}}
 }
 
-// bearerToken is the credentials of a user.
+// bearerToken is a client.Authorizer with the token of a user.
 type bearerToken string
 
 func (b bearerToken) Authorize(r *http.Request, _ string) error {
@@ -332,7 +333,7 @@ func (u *audienceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.Header.Del(sessionHeader)
 		}
 	}
-	id := r.Header.Get(sessionHeader) + r.URL.Query().Get("sessionId") // one of them
+	id := r.Header.Get(sessionHeader) + r.URL.Query().Get("sessionId") // only one of the two is set
 	if u.revision.Modern() {
 		id = r.Header.Get("Authorization") + r.Header.Get("X-Key")
 	}
@@ -357,7 +358,7 @@ type withoutSession struct {
 	server *audienceServer
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap is for http.ResponseController.
 func (w *withoutSession) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *withoutSession) WriteHeader(status int) {
@@ -374,7 +375,7 @@ func (w *withoutSession) WriteHeader(status int) {
 type openStream struct {
 	http.ResponseWriter
 	server *audienceServer
-	id     string // of the session; "" before the first event of HTTP+SSE
+	id     string // ID of the session; "" before the first event of HTTP+SSE
 
 	mu sync.Mutex
 }
@@ -392,7 +393,7 @@ func (s *openStream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// FlushError serves http.ResponseController.
+// FlushError is for http.ResponseController.
 func (s *openStream) FlushError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -402,7 +403,7 @@ func (s *openStream) FlushError() error {
 	return http.NewResponseController(s.ResponseWriter).Flush()
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap is for http.ResponseController.
 func (s *openStream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 func (s *openStream) send(message string) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// ways are the requests that name an entry of a server behind a gateway.
+// ways lists the requests that name an entry of a server behind a gateway.
 var ways = []struct {
 	name string
 	use  func(ctx context.Context, c *client.Client, name, prefix string) error
@@ -92,9 +92,9 @@ func subscribes(ctx context.Context, c *client.Client, uri string) error {
 	}
 }
 
-// addIt adds an entry of each kind with the name "it". Each handler sends to ran.
+// addIt adds an entry of each kind with the name "it". Each handler sends a value to ran.
 func addIt(s *server.Server, ran chan<- struct{}, options ...server.Option) {
-	var followed sync.Map // a connection that subscribes to another resource, too, subscribes again
+	var followed sync.Map // a connection that subscribes to a further resource subscribes again
 	resource := append([]server.Option{server.WhileSubscribed(func(_ context.Context, uri string) {
 		if _, again := followed.LoadOrStore(uri, true); !again {
 			ran <- struct{}{}
@@ -121,8 +121,8 @@ func addIt(s *server.Server, ran chan<- struct{}, options ...server.Option) {
 	server.AddTemplate(s, mcp.ResourceTemplate{URITemplate: "it://{x}", Name: "it"}, done, append(resource, complete)...)
 }
 
-// Each request for an entry reaches its server for the callers who have the entry, and for no others: neither if the
-// server lists it for Ada alone, nor if the policy allows it to Ada alone. Questions are for Ada.
+// A request for an entry reaches its server only for callers who have the entry, whether the server lists it for Ada
+// alone or the policy allows it to Ada alone. Questions go to Ada.
 func TestEntriesServeAuthorizedCallersOnly(t *testing.T) {
 	onlyAda := []host.Rule{{When: isAda, WhenForLists: true, Action: host.Allow}, {Method: "*/*", Server: "up", Action: host.Deny}}
 	for rule, of := range map[string]struct {
@@ -177,7 +177,7 @@ func TestEntriesServeAuthorizedCallersOnly(t *testing.T) {
 					}
 					if way.runs {
 						select {
-						case <-ran: // that of a subscription starts later
+						case <-ran: // the handler of a subscription starts later
 						case <-ctx.Done():
 							t.Fatalf("%s of Ada does not reach the server", way.name)
 						}

@@ -38,17 +38,17 @@ const (
 	exchangeKey   = "gateway-secret"
 )
 
-// users are the users of a development issuer and of a gateway that accepts its tokens.
+// users contains the users of a development issuer, and a gateway that accepts its tokens.
 type users struct {
 	t        *testing.T
 	issuer   *devissuer.Issuer
-	front    *httptest.Server // of the gateway
-	server   *server.Server   // of the gateway
+	front    *httptest.Server // in front of the gateway
+	server   *server.Server   // server of the gateway
 	logins   map[string]*oauth.Client
-	balancer // of the gateway
+	balancer // in front of the replicas
 }
 
-// balancer sends each request to the next replica, except that those of HTTP+SSE pairs go to the first one.
+// balancer sends each request to the next replica, except that requests of HTTP+SSE pairs go to the first.
 type balancer struct {
 	replicas []http.Handler
 	next     atomic.Int64
@@ -172,7 +172,7 @@ func (p *protectedServer) headers() map[string]int {
 	return maps.Clone(p.seen)
 }
 
-// config returns the config of the server, whose lists the operator may see.
+// config returns the config of the server. The operator may see its lists.
 func (p *protectedServer) config(name string, callers *host.CallerAuth) host.ServerConfig {
 	return host.ServerConfig{
 		Name: name, Target: &client.HTTPTarget{URL: p.url,
@@ -184,7 +184,7 @@ func (p *protectedServer) config(name string, callers *host.CallerAuth) host.Ser
 type exchange struct {
 	*httptest.Server
 	u  *users
-	up map[string]*protectedServer // by URL
+	up map[string]*protectedServer // servers by URL
 
 	mu    sync.Mutex
 	forms []url.Values
@@ -219,7 +219,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request) {
 			`"issued_token_type":"urn:ietf:params:oauth:token-type:access_token","expires_in":3600}`, token)
 }
 
-// requests returns how many tokens were requested for a resource.
+// requests returns how often a token was requested for a resource.
 func (x *exchange) requests(resource string) (n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -231,7 +231,7 @@ func (x *exchange) requests(resource string) (n int) {
 	return n
 }
 
-// callers returns the authorization of the callers by this endpoint.
+// callers returns a CallerAuth that exchanges tokens at this endpoint.
 func (x *exchange) callers() *host.CallerAuth {
 	all := &callers.Clients{New: func(principal.Principal) *oauth.Client {
 		return &oauth.Client{Logger: quiet, Grant: &oauth.TokenExchange{TokenEndpoint: x.URL,
@@ -242,8 +242,8 @@ func (x *exchange) callers() *host.CallerAuth {
 
 var everyRevision = []mcp.Revision{mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728}
 
-// Rules R3, P8: each caller calls a server with a token that was exchanged for its own, once. The server receives no
-// token of a caller, and the token of the operator only for lists.
+// Rules R3, P8: each caller calls a server with a token that was exchanged, once, for the caller's own. The server
+// receives no token of a caller, and the operator's token only for lists.
 func TestCallersUseTheirOwnExchangedTokens(t *testing.T) {
 	for _, theirs := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 		t.Run(string(theirs), func(t *testing.T) { testExchange(t, theirs) })
@@ -311,8 +311,8 @@ func TestAnonymousCallersHaveNoCredentials(t *testing.T) {
 	must.CheckThat(t, len(x.forms) == 0, "token requests: %v", x.forms)
 }
 
-// A task that another process has taken over has the principal of its caller, but not the token, which is not stored.
-// The error of a new exchange says what to do.
+// A task that another process has taken over knows the principal of its caller, but not the token, which is not
+// stored. The error of a new exchange says what to do.
 func TestTaskThatWasTakenOverNeedsANewCall(t *testing.T) {
 	u := newUsers(t, "ada")
 	x := newExchange(t, u)
@@ -329,8 +329,8 @@ func TestTaskThatWasTakenOverNeedsANewCall(t *testing.T) {
 	must.CheckEqual(t, x.requests(p.url), 0)
 }
 
-// brokered are the users of a gateway with two replicas, who log in to a server with an issuer of its own. Each
-// user has the account NAME@up there.
+// brokered contains users of a gateway with two replicas. The users log in to a server with a separate issuer,
+// where each user has the account NAME@up.
 type brokered struct {
 	*users
 	upstream *devissuer.Issuer
@@ -338,7 +338,7 @@ type brokered struct {
 	theirs   mcp.Revision
 	kv       store.Store
 	brokers  []*callers.Broker
-	config   func(callers *host.CallerAuth) host.ServerConfig // of the server
+	config   func(callers *host.CallerAuth) host.ServerConfig // config of the server
 
 	mu      sync.Mutex
 	reports []string
@@ -398,7 +398,7 @@ func (b *brokered) addReplica() {
 	}, s)
 	b.t.Cleanup(func() { s.Shutdown(context.Background()) })
 	mux := http.NewServeMux()
-	mux.Handle("/", s) // also its metadata
+	mux.Handle("/", s) // with its metadata
 	mux.Handle("/login/", broker)
 	b.replicas, b.brokers = append(b.replicas, mux), append(b.brokers, broker)
 }
@@ -431,7 +431,7 @@ func (w *webUser) logIn(ctx context.Context, start string) error {
 	return err
 }
 
-// dialBrowsing returns a client whose user logs in when asked to open a URL, after the client has answered.
+// dialBrowsing returns a client whose user, when asked to open a URL, logs in after the client has answered.
 func (b *brokered) dialBrowsing(name string, r mcp.Revision, browsing *sync.WaitGroup) *client.Client {
 	d := client.Dialer{Revision: r, Logger: quiet, Auth: b.logins[name]}
 	d.ElicitURL = func(ctx context.Context, params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -445,8 +445,9 @@ func (b *brokered) dialBrowsing(name string, r mcp.Revision, browsing *sync.Wait
 
 var anyURL = regexp.MustCompile(`http://\S+/login/start/\w+`)
 
-// Rules Y5, P1, P5: the client of a caller who is not logged in to the server has its user open a page, in every
-// revision. Afterwards the call is answered for the account of that user. All requests go to two replicas in turn.
+// Rules Y5, P1, P5: if a caller is not logged in to the server, the client asks the user to open a page, in every
+// revision. Afterwards, the call is answered for the account of that user. All requests go to two replicas in
+// turn.
 func TestCallersLogInToAServer(t *testing.T) {
 	for _, theirs := range []mcp.Revision{mcp.V20250326, mcp.V20251125, mcp.V20260728} {
 		for _, ours := range everyRevision {
@@ -489,7 +490,7 @@ func (b *brokered) useAs(name string, r mcp.Revision) {
 	var browsing sync.WaitGroup
 	defer browsing.Wait()
 	c := b.dialBrowsing(name, r, &browsing)
-	if r < mcp.V20251125 { // without elicitation by URL
+	if r < mcp.V20251125 { // revisions without elicitation by URL
 		if err := b.browser(name).logIn(ctx, anyURL.FindString(text(result.Content))); err != nil {
 			t.Fatalf("%s after %q: %v", name, text(result.Content), err)
 		}

@@ -23,8 +23,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// keyedServer is a server that notes the headers of all requests. Callers name themselves in the argument Owner of its
-// tool.
+// keyedServer is a server that records the headers of all requests. Callers name themselves in the argument Owner of
+// its tool.
 type keyedServer struct {
 	server.Server
 	mu       sync.Mutex
@@ -32,7 +32,7 @@ type keyedServer struct {
 }
 
 type arrival struct {
-	owner, session string // empty if the request has none
+	owner, session string // empty if the request names none
 	header         http.Header
 }
 
@@ -52,7 +52,7 @@ func newKeyedServer(t *testing.T, name string) (s *keyedServer, url string) {
 	return s, up.URL
 }
 
-// rejected is the beginning of the names of callers whose keys the servers reject.
+// rejected is the prefix of the names of callers whose keys the servers reject.
 const rejected = "eve"
 
 func (s *keyedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -77,8 +77,8 @@ func (s *keyedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var keyOfCaller = regexp.MustCompile(`key-[a-z]+-[0-9]-[a-z]+`)
 
-// keyOf returns the key of a caller for a server. The callers with the number 0 have none, and those with the number 3
-// have the same.
+// keyOf returns the key of a caller for a server. Callers with the number 0 have no key, and callers with the number 3
+// share one.
 func keyOf(owner, server string) string {
 	switch user, number, _ := strings.Cut(owner, "-"); {
 	case number == "0":
@@ -90,7 +90,7 @@ func keyOf(owner, server string) string {
 	}
 }
 
-// check checks what has arrived at a server. Header is where the server receives keys.
+// check checks what has arrived at a server. header is the header in which the server receives keys.
 func (s *keyedServer) check(t *testing.T, name, header string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,9 +121,9 @@ func (s *keyedServer) check(t *testing.T, name, header string) {
 	must.CheckThat(t, len(owners) != 0, "server %s was not called", name)
 }
 
-// keyring sends the keys of a caller with each request, which can change within a session.
+// keyring sends the keys of a caller with each request. They can change within a session.
 type keyring struct {
-	next  *http.Transport // a test server that closes ends idle connections of http.DefaultTransport
+	next  *http.Transport // separate, because closing a test server closes idle connections of http.DefaultTransport
 	mu    sync.Mutex
 	owner string
 }
@@ -147,11 +147,12 @@ func (k *keyring) RoundTrip(r *http.Request) (*http.Response, error) {
 	return k.next.RoundTrip(r)
 }
 
-// Two servers have a key of each caller. The test is written for the wrong server and the wrong caller first: each
-// request to a server is searched for all keys. Callers of each revision change their keys within a session.
+// Two servers receive a key for each caller. The test looks for leaks first: it searches each request to a server
+// for the keys of the other server and of other callers. Callers of each revision change their keys within a
+// session.
 func TestKeyOfACallerReachesItsServerOnlyAndIsNotShared(t *testing.T) {
 	t.Parallel()
-	for _, theirs := range mcp.Revisions() { // one after the other: each has 25 clients at a time
+	for _, theirs := range mcp.Revisions() { // one after the other: each uses 25 clients at a time
 		t.Run(string(theirs), func(t *testing.T) {
 			one, first := newKeyedServer(t, "one")
 			two, second := newKeyedServer(t, "two")
@@ -235,7 +236,7 @@ func callWithKeys(t *testing.T, user string, r mcp.Revision, target client.Targe
 	}
 	defer c.Close()
 	numbers := []string{"1", "2", "3", "0", "1"}
-	if r.Modern() && target.(*client.HTTPTarget).Header == nil { // nothing tells strangers with one key, or none, apart
+	if r.Modern() && target.(*client.HTTPTarget).Header == nil { // strangers with the same key, or none, cannot be told apart
 		numbers = []string{"1", "2", "1"}
 	}
 	for _, number := range numbers {

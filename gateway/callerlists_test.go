@@ -23,7 +23,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// ownEntries adds a tool, a prompt, a resource and a template for each user, which others cannot see.
+// ownEntries adds a tool, a prompt, a resource and a template for each user that other users cannot see.
 func ownEntries(s *server.Server, users ...string) {
 	for _, name := range users {
 		only := server.VisibleTo(func(who principal.Principal, _ string) bool {
@@ -57,15 +57,15 @@ func toolNames(t *testing.T, c *client.Client) (names []string) {
 	return names
 }
 
-// A server that lists nothing without a login offers each caller a tool to log in, and afterwards its own lists, in
-// every revision and at each of two replicas.
+// A server that lists nothing without a login offers each caller a tool to log in, and afterwards the caller's own
+// lists, in every revision and at each of two replicas.
 func TestCallersSeeTheirOwnLists(t *testing.T) {
 	for _, theirs := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		for _, ours := range everyRevision {
 			t.Run(fmt.Sprintf("%s to %s", ours, theirs), func(t *testing.T) {
 				b := newBrokered(t, theirs, "ada", "bob")
 				ownEntries(b.up.Server, "ada", "bob")
-				b.config = func(callers *host.CallerAuth) host.ServerConfig { // without credentials of the operator
+				b.config = func(callers *host.CallerAuth) host.ServerConfig { // the operator has no credentials
 					return host.ServerConfig{Name: "up", Target: client.URL(b.up.url), CallerAuth: callers}
 				}
 				b.start()
@@ -94,7 +94,7 @@ func (b *brokered) useOwn(name string, r mcp.Revision) {
 	got := toolNames(t, c)
 	must.That(t, slices.Equal(got, []string{"up__login"}), "%s has the tools %v before the login", name, got)
 	result, err := c.CallTool(ctx, "up__login", nil)
-	if err == nil && r < mcp.V20251125 { // without elicitation by URL
+	if err == nil && r < mcp.V20251125 { // revisions without elicitation by URL
 		if err := b.browser(name).logIn(ctx, anyURL.FindString(text(result.Content))); err != nil {
 			t.Fatalf("%s after %q: %v", name, text(result.Content), err)
 		}
@@ -126,8 +126,8 @@ func (b *brokered) useOwn(name string, r mcp.Revision) {
 	}
 }
 
-// Callers with credentials by token exchange see their own lists at once. One request for the lists of a caller is in
-// flight at a time, and only that caller learns of their changes.
+// Callers whose tokens are exchanged see their own lists at once. Only one request for the lists of a caller is in
+// flight at a time, and only that caller learns of changes.
 func TestListsOfCallersWithExchangedTokens(t *testing.T) {
 	u := newUsers(t, "ada", "bob")
 	x := newExchange(t, u)
@@ -153,8 +153,8 @@ func TestListsOfCallersWithExchangedTokens(t *testing.T) {
 	}
 }
 
-// The tools that the operator sees are offered to callers without a login. When a caller has logged in, only its
-// clients learn that the lists have changed.
+// The tools that the operator sees are offered to callers without a login. When a caller has logged in, only
+// that caller's clients learn that the lists have changed.
 func TestCallersWithoutALoginSeeTheListsOfTheOperator(t *testing.T) {
 	b := newBrokered(t, mcp.V20260728, "ada", "bob")
 	ownEntries(b.up.Server, "ada", "operator")
@@ -202,7 +202,7 @@ func TestCallersWithoutALoginSeeTheListsOfTheOperator(t *testing.T) {
 	}
 }
 
-// A name that another server has is not in the lists of callers, and the other server keeps it.
+// A name that another server uses does not appear in the lists of callers, and the other server keeps it.
 func TestNamesOfOtherServersAreNotTakenByTheListsOfCallers(t *testing.T) {
 	u := newUsers(t, "ada")
 	x := newExchange(t, u)
@@ -225,9 +225,9 @@ func TestNamesOfOtherServersAreNotTakenByTheListsOfCallers(t *testing.T) {
 	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "up__ada_only", nil))(t), "of the other")
 }
 
-// When a server with CallerAuth reports that its lists have changed for a caller, each of two replicas has the new lists
-// and notifies the clients of that caller alone, whichever has the stream of the client. More revisions, without
-// replicas: TestWhatAServerSendsReachesNoOtherClient.
+// When a server with CallerAuth reports that its lists have changed for a caller, each of two replicas uses the new
+// lists and notifies only the clients of that caller, whichever replica holds the client's stream. More revisions,
+// without replicas: TestWhatAServerSendsReachesNoOtherClient.
 func TestChangesOfTheListsOfACallerReachItsClients(t *testing.T) {
 	for _, theirs := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		for _, ours := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
@@ -276,7 +276,7 @@ func TestChangesOfTheListsOfACallerReachItsClients(t *testing.T) {
 	}
 }
 
-// A server that is removed and added again, before the gateway has noticed, is watched again.
+// A server that is removed and added again before the gateway notices is watched again.
 func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
 	u := newUsers(t, "ada")
 	x := newExchange(t, u)
@@ -294,7 +294,7 @@ func TestListsOfACallerAreWatchedAgainWhenTheirServerReturns(t *testing.T) {
 	var pause atomic.Bool
 	paused, goOn := make(chan struct{}), make(chan struct{})
 	gatewaytest.Run(t, h, u.server, func(g *gateway.Gateway) {
-		g.OnSize = func(gateway.Size) { // Run calls it
+		g.OnSize = func(gateway.Size) { // called by Run
 			if pause.CompareAndSwap(true, false) {
 				close(paused)
 				<-goOn
@@ -388,7 +388,7 @@ func (l *listening) seesAtBoth(tool string) bool {
 	return true
 }
 
-// Callers subscribe to the resources that they alone have at a server, and receive their updates only.
+// Callers subscribe to resources that only they have at a server, and receive only updates of those.
 func TestCallersSubscribeToTheirOwnResources(t *testing.T) {
 	for _, theirs := range []mcp.Revision{mcp.V20250618, mcp.V20260728} {
 		for _, ours := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
@@ -423,7 +423,7 @@ func TestCallersSubscribeToTheirOwnResources(t *testing.T) {
 							must.CheckEqual(t, change.URI, "server:up/lib://"+name, name)
 							received = true
 						case change := <-updates[other]:
-							if change.URI != "server:up/lib://"+other { // a late one of the first round may follow
+							if change.URI != "server:up/lib://"+other { // a late update of the first round may follow
 								t.Errorf("%s has received an update of %s", other, change.URI)
 							}
 						case <-time.After(50 * time.Millisecond):
@@ -437,8 +437,8 @@ func TestCallersSubscribeToTheirOwnResources(t *testing.T) {
 	}
 }
 
-// What the policy always denies to a caller is hidden from the caller's lists of a server with CallerAuth, also if
-// callers for whom the server lists the same share them.
+// What the policy always denies to a caller is hidden from the caller's lists of a server with CallerAuth, even if
+// the caller shares these lists with others.
 func TestDeniedEntriesAreHiddenFromTheListsOfCallers(t *testing.T) {
 	const (
 		hidden = "server:up/lib://both up__open"

@@ -26,20 +26,20 @@ import (
 const (
 	// callerListAge is how long the lists of a caller are used before a request for a list requests them again.
 	callerListAge = time.Minute
-	maxViews      = 1024 // different lists, of all servers and callers
-	maxShown      = 8192 // callers, for each server
+	maxViews      = 1024 // different lists, across all servers and callers
+	maxShown      = 8192 // pairs of a caller and a server
 )
 
-// callers is what a Gateway has of the servers with CallerAuth, which list something else for each caller.
+// callers contains what a Gateway knows about servers with CallerAuth, whose lists depend on the caller.
 type callers struct {
-	servers atomic.Pointer[[]callerServer] // in their order; set by Run
+	servers atomic.Pointer[[]callerServer] // in order; set by Run
 
-	filter   *server.ListFilter // of the lists of all views
-	failures loglimit.Limiter   // lines about lists that cannot be requested
+	filter   *server.ListFilter // filter of the lists of all views
+	failures loglimit.Limiter   // limits log lines about lists that cannot be requested
 
 	mu    sync.Mutex
 	views map[viewKey]*callerView
-	shown map[shownKey]uint64 // the version of the lists that a caller has seen last; 0 without a login
+	shown map[shownKey]uint64 // version of the lists that a caller saw last; 0 without a login
 }
 
 // all returns the servers with CallerAuth.
@@ -52,12 +52,12 @@ func (p *callers) all() []callerServer {
 
 // callerServer is a server with CallerAuth.
 type callerServer struct {
-	status host.ServerStatus // with the lists of the operator
-	view   *callerView       // of these lists
-	login  *callerView       // with the tool to log in
+	status host.ServerStatus // contains the operator's lists
+	view   *callerView       // view of these lists
+	login  *callerView       // view with the tool to log in
 }
 
-// callerView is a catalog for some callers. It does not change.
+// callerView is a catalog for some callers. It is immutable.
 type callerView struct {
 	catalog *server.Catalog
 	tools   *sync.Map // see view.visible; nil for a tool to log in
@@ -75,7 +75,7 @@ type shownKey struct {
 	scopes, server string
 }
 
-// catalogsOf is server.Server.Catalogs.
+// catalogsOf implements server.Server.Catalogs.
 func (g *Gateway) catalogsOf(ctx context.Context) ([]*server.Catalog, error) {
 	views, err := g.callerViews(ctx)
 	if err != nil {
@@ -84,8 +84,8 @@ func (g *Gateway) catalogsOf(ctx context.Context) ([]*server.Catalog, error) {
 	return g.withinBudget(call.From(ctx), views), nil
 }
 
-// callerViews returns what the caller of ctx has of servers with CallerAuth. Lists and calls wait here for the lists of
-// servers, which others of the same gateway do not need.
+// callerViews returns what servers with CallerAuth offer to the caller of ctx. Here, lists and calls wait for the lists
+// of these servers; other requests do not need them.
 func (g *Gateway) callerViews(ctx context.Context) ([]*callerView, error) {
 	c := call.From(ctx)
 	g.startLazy(ctx, c)
@@ -105,8 +105,8 @@ func (g *Gateway) callerViews(ctx context.Context) ([]*callerView, error) {
 	return slices.Concat(views...), nil
 }
 
-// withinBudget returns the catalogs of views. A list of tools has the tools for discovery instead if the definitions of
-// all tools are larger than ListBudget.
+// withinBudget returns the catalogs of views. For a list of tools, it returns the tools for discovery instead if the
+// definitions of all tools are larger than ListBudget.
 func (g *Gateway) withinBudget(c *call.Call, views []*callerView) (catalogs []*server.Catalog) {
 	listing := c != nil && c.Method() == mcp.MethodListTools
 	search := g.ListBudget != 0
@@ -146,8 +146,8 @@ func (g *Gateway) isNeeded(c *call.Call, s *callerServer) bool {
 	return true
 }
 
-// viewsOf returns what the caller of ctx has of a server: its own lists or, without a login, those of the operator and
-// a tool to log in. That tool can still be called after the login, when it is no longer listed.
+// viewsOf returns what a server offers to the caller of ctx: the caller's own lists or, without a login, the
+// operator's lists and a tool to log in. That tool can still be called after the login, when it is no longer listed.
 func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []*callerView {
 	maxAge := time.Duration(math.MaxInt64)
 	if listing {
@@ -171,8 +171,8 @@ func (g *Gateway) viewsOf(ctx context.Context, s *callerServer, listing bool) []
 	return []*callerView{s.view}
 }
 
-// show records which lists a caller sees, and notifies its clients if it saw others before. Without a list, the caller
-// sees others only if it has logged in since.
+// show records which lists a caller sees, and notifies the caller's clients if it saw others before. If the request is
+// not for a list, only a login since then changes what the caller sees.
 func (g *Gateway) show(ctx context.Context, serverName string, version uint64, listing bool) {
 	key := shownKey{caller: server.PrincipalOf(ctx), server: serverName}
 	if info := auth.FromContext(ctx); info != nil {
@@ -230,8 +230,8 @@ func (g *Gateway) viewOf(status host.ServerStatus) *callerView {
 	return view
 }
 
-// newCallerView returns a catalog with the lists of one status: those of some callers, or those of the operator, for
-// callers without a login.
+// newCallerView returns a catalog with the lists of one status: the lists of some callers or, for callers without a
+// login, the operator's lists.
 func (g *Gateway) newCallerView(status host.ServerStatus, withoutLogin bool) *callerView {
 	v := g.newView(new(server.Catalog), g.callers.filter)
 	v.ofCallers, v.withoutLogin = true, withoutLogin
@@ -312,7 +312,8 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 	return login
 }
 
-// afterLogin calls a tool for a caller without a login. If the call succeeds, the caller has logged in meanwhile.
+// afterLogin calls a tool for a caller without a login. If the call succeeds, the caller has logged in in the
+// meantime.
 func (g *Gateway) afterLogin(forward toolHandler) toolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		result, err := forward(ctx, arguments)

@@ -26,8 +26,8 @@ type Size struct {
 	Listed bool // whether tools/list has them; if not, clients search for them. See Gateway.ListBudget
 }
 
-// The tools with which clients use tools that are not listed. A tool of a server without a prefix that has
-// one of these names is not registered if there is a ListBudget. Their definitions stay the same while servers change,
+// The tools with which clients find and call tools that are not listed. If there is a ListBudget, a tool of a server
+// without a prefix is not registered under one of these names. Their definitions stay the same while servers change,
 // so that models can cache them.
 const (
 	searchTools  = "search_tools"
@@ -42,13 +42,13 @@ const (
 
 // discovery is the state of the tools for discovery.
 type discovery struct {
-	reported *Size                // by report; used by Run only
+	reported *Size                // size last passed to OnSize by report; used only by Run
 	current  atomic.Pointer[Size] // nil before the first call of discover
 	once     sync.Once
 	catalog  server.Catalog // see discoveryTools
 }
 
-// lists reports whether tools/list has the tools that all callers have.
+// lists reports whether tools/list contains the tools that all callers have.
 func (d *discovery) lists() bool {
 	now := d.current.Load()
 	return now == nil || now.Listed
@@ -67,13 +67,13 @@ func (d *discovery) exceeds(budget int, views []*callerView) bool {
 	return !now.Listed || bytes > budget
 }
 
-// discover decides whether tools/list has the tools of the servers, before they are registered under the
-// names that they are to have.
+// discover decides whether tools/list contains the tools of the servers. It runs before the tools are
+// registered under their names.
 func (g *Gateway) discover() Size {
 	var now Size
 	for _, tools := range g.shared.tools.byServer {
 		size := sizeOf(slices.DeleteFunc(slices.Clone(tools), func(t *registration[host.Tool]) bool {
-			return g.isDiscovery(t.want) // it is not registered
+			return g.isDiscovery(t.want) // such a tool is not registered
 		}))
 		now.Tools += size.Tools
 		now.Bytes += size.Bytes
@@ -95,7 +95,7 @@ func sizeOf(tools []*registration[host.Tool]) Size {
 	return size
 }
 
-// report calls OnSize if it has changed, after its tools were registered.
+// report calls OnSize if the size has changed. It runs after the tools were registered.
 func (g *Gateway) report(now Size) {
 	if g.OnSize != nil && (g.discovery.reported == nil || *g.discovery.reported != now) {
 		g.discovery.reported = &now
@@ -166,7 +166,7 @@ const (
 		`"additionalProperties":false}`
 )
 
-// searchArguments are the arguments of search_tools.
+// searchArguments contains the arguments of search_tools.
 type searchArguments struct {
 	Query  string `json:"query"`
 	Server string `json:"server"`
@@ -180,7 +180,7 @@ type foundTools struct {
 	Version string        `json:"version"`           // a digest of all tools that the caller can find
 	Total   int           `json:"total"`             // number of tools that match
 	Tools   []any         `json:"tools,omitzero"`    // strings, summaries or definitions
-	Servers []foundServer `json:"servers,omitempty"` // of the host, if there is no query
+	Servers []foundServer `json:"servers,omitempty"` // the servers of the host, if there is no query
 }
 
 type toolSummary struct {
@@ -215,7 +215,7 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 			arguments.Server, searchTools)
 	}
 	from := min(arguments.Offset, len(visible))
-	found.Tools = []any{} // not null
+	found.Tools = []any{} // encode as [], not null
 	for _, t := range visible[from:min(from+arguments.Limit, len(visible))] {
 		switch arguments.Detail {
 		case "name":
@@ -233,8 +233,8 @@ func (g *Gateway) search(ctx context.Context, raw json.RawMessage) (*mcp.CallToo
 // visibleTool is a tool that callers can see.
 type visibleTool struct {
 	server     string
-	request    *host.Request // what the policy hides
-	definition *mcp.Tool     // at the gateway; immutable
+	request    *host.Request // the request that the policy may hide
+	definition *mcp.Tool     // definition at the gateway; immutable
 }
 
 // lookup returns a function that finds the tools of servers that the caller of ctx can see. It requests the lists of
@@ -258,7 +258,7 @@ func (g *Gateway) lookup(ctx context.Context) func(name string) (visibleTool, bo
 	}
 }
 
-// find returns the tools that the caller can see and that match a query, the best first, of one server or of all.
+// find returns the tools of one server or all servers that the caller can see and that match a query, best first.
 func (g *Gateway) find(ctx context.Context, query, serverName string) (visible []visibleTool) {
 	lookup := g.lookup(ctx) // first: the search uses the lists of the caller
 	for _, t := range g.host.Search(g.withCaller(ctx), query, 0) {
@@ -272,7 +272,7 @@ func (g *Gateway) find(ctx context.Context, query, serverName string) (visible [
 	return visible
 }
 
-// foundServers returns the servers that have tools, in their order.
+// foundServers returns the servers that have tools, in order.
 func (g *Gateway) foundServers(visible []visibleTool) (servers []foundServer) {
 	count := make(map[string]int)
 	for _, t := range visible {

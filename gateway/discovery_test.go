@@ -52,7 +52,8 @@ func weatherServer() *server.Server {
 	return s
 }
 
-// runDiscovery runs a gateway with a budget until the test ends. The channel receives each change of its catalogue.
+// runDiscovery runs a gateway with a budget until the test ends. The channel receives each change of the size of
+// its catalogue.
 func runDiscovery(t *testing.T, budget int, servers ...host.ServerConfig) (*server.Server, *host.Host,
 	<-chan gateway.Size) {
 	t.Helper()
@@ -133,7 +134,7 @@ func search(t *testing.T, c *client.Client, arguments string) (found discovered)
 	return found
 }
 
-// A tool of a server without a prefix does not replace a tool of the gateway, whichever comes first.
+// A tool of a server without a prefix does not replace a tool of the gateway, whichever is registered first.
 func TestToolsForDiscoveryKeepTheirNames(t *testing.T) {
 	up := &server.Server{Name: "up"}
 	for _, name := range []string{"search_tools", "other"} {
@@ -347,8 +348,8 @@ func TestPolicyAppliesToCallsOfCallTool(t *testing.T) {
 	}
 }
 
-// startSearched starts a gateway with a list budget in front of a server with CallerAuth, which has a tool for each
-// user and 20 more for Ada, and of a server for all.
+// startSearched starts a gateway with a list budget in front of two servers: one with CallerAuth, which lists a
+// tool for each user and 20 more for Ada, and one for all.
 func startSearched(t *testing.T, budget int, policy host.Policy) *users {
 	u := newUsers(t, "ada", "bob")
 	x := newExchange(t, u)
@@ -379,8 +380,8 @@ func found(t *testing.T, c *client.Client, arguments string) string {
 	return strings.Join(names, " ")
 }
 
-// A caller finds the tools that it alone has, and neither those of other callers nor those that the policy denies to
-// it.
+// A caller finds tools that only this caller has, but neither tools of other callers nor tools that the policy
+// denies.
 func TestToolsOfCallersAreDiscovered(t *testing.T) {
 	u := startSearched(t, -1, host.Rules{Default: host.Allow, Rules: []host.Rule{
 		{When: isAda, WhenForLists: true, Action: host.Allow},
@@ -422,7 +423,8 @@ func TestToolsOfCallersAreDiscovered(t *testing.T) {
 	}
 }
 
-// The budget is for all tools that a caller has. If they exceed it, the tools for all are listed as for others.
+// The budget applies to all tools that a caller has. If a caller's own tools exceed it, the tools for all are
+// still listed, as for others.
 func TestBudgetCountsTheToolsOfTheCaller(t *testing.T) {
 	u := startSearched(t, 2000, nil)
 	for _, r := range everyRevision {

@@ -6,17 +6,17 @@
 //	if err != nil { … }
 //	err = g.Serve(ctx, func(ctx context.Context) error { return s.ListenAndServe(ctx, "127.0.0.1:8080") })
 //
-// Host.Policy decides about the calls. Tools that it always denies to a caller do not appear in the caller's lists.
+// Host.Policy decides on the calls. Tools that it always denies to a caller do not appear in the caller's lists.
 //
 // Tools and prompts are registered under their names in the merged list of the host, such as files__read_text_file for
 // the tool read_text_file of the server files; see [host.Tool]. Resources and resource templates keep their URIs, which
-// may be any text, unless two servers list the same URI, or have templates that may match the same URIs. Then the URIs
-// of both get the prefix server:NAME/, as in server:files/file:///notes.txt, or ui://server/NAME/ for pages (MCP Apps),
-// and the gateway logs a warning. A template does not serve a URI that another server lists, and a template for any
-// scheme, such as {+uri}, serves only URIs that no other template may match. Links, embedded resources, contents and
-// pages in the results of a server, and the pages of its tools, are changed in the same way, so that they never lead to
-// another server. Resources that a server does not list cannot be read, except for pages and for files of skills.
-// Completion requests go to the server of the prompt or template.
+// may be any text, unless two servers list the same URI, or have templates that may match the same URIs. In that case,
+// the URIs of both get the prefix server:NAME/, as in server:files/file:///notes.txt, or ui://server/NAME/ for pages
+// (MCP Apps), and the gateway logs a warning. A template does not serve a URI that another server lists, and a template
+// for any scheme, such as {+uri}, serves only URIs that no other template may match. Links, embedded resources,
+// contents and pages in the results of a server, and the pages of its tools, are changed in the same way, so that they
+// never lead to another server. Resources that a server does not list cannot be read, except for pages and for files of
+// skills. Completion requests go to the server of the prompt or template.
 //
 // With [Gateway.ListBudget], a model searches for tools instead of receiving all definitions, if there are too many.
 //
@@ -29,12 +29,11 @@
 // Lists, and calls of unknown tools, wait for starting servers, until 10 seconds after the start of a server. The
 // instructions name the servers whose lists are missing, and the error of a call names its server.
 //
-// Tools are registered when their server becomes ready. They stay registered when it
-// goes down: a call then starts the server again, or returns an error with the name of
-// the server. When the lists of a server change, the lists of the gateway change.
-// Clients that subscribe to a resource receive its updates. One subscription at the server is for
-// all clients, and host.Host.Policy decides about the subscription of each client when it begins. With a policy,
-// clients can subscribe only to resources that are registered.
+// Tools are registered when their server becomes ready. They stay registered when it goes down: a call then starts the
+// server again, or returns an error with the name of the server. When the lists of a server change, the lists of the
+// gateway change. Clients that subscribe to a resource receive its updates. A single subscription at the server serves
+// all clients, and host.Host.Policy decides on the subscription of each client when it begins. With a policy, clients
+// can subscribe only to resources that are registered.
 //
 // The gateway forwards results, errors about the arguments or with a code of the server's own, required URL
 // elicitations, progress, cancellation and the program's entries of _meta. Each side may use another revision of the
@@ -44,9 +43,9 @@
 // of that call receives the question, as its revision requires. A client of 2026-07-28 receives it as the result of its
 // request; meanwhile the call of a tool waits, see server.Parked, and the request for a prompt or resource is repeated
 // with the answer. Messages for the user name the server. The server receives an error if the client does not support
-// the question, or if nothing identifies the call: a session over a byte stream or HTTP+SSE that several callers share
-// does not. A server of 2026-07-28 sees the capabilities of the client of each call. Log messages are forwarded in the
-// same way, at the level of the client.
+// the question, or if nothing identifies the call: for example, in a session over a byte stream or HTTP+SSE that
+// several callers share. A server of 2026-07-28 sees the capabilities of the client of each call. Log messages are
+// forwarded in the same way, at the level of the client.
 //
 // Tools that a server may run as tasks can run as tasks of the gateway, which keeps them for up
 // to 24 hours and cancels the server's task with its own.

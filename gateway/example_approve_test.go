@@ -13,7 +13,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// The client's user is asked about each call that the policy does not allow.
+// The client's user is asked about each call that the policy does not allow by
+// itself.
 func ExampleApprove() {
 	upstream := &server.Server{Name: "greeter"}
 	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) {

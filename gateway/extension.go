@@ -18,20 +18,20 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// notifyTimeout limits the time to forward a notification of an extension. The server does not read further messages
-// of the client until then.
+// notifyTimeout limits the time to forward a notification of an extension. Until then, the server does not read
+// further messages of the client.
 const notifyTimeout = 5 * time.Second
 
-// extensions are what a Gateway forwards of the extensions of its servers. Only New and Run change it.
+// extensions describes what a Gateway forwards of its servers' extensions. Only New and Run change it.
 type extensions struct {
 	byServer   map[string][]host.Extension
-	registered map[string]host.Extension           // by ID: those of all servers together
-	owners     atomic.Pointer[map[string][]string] // the servers by method
+	registered map[string]host.Extension           // by ID, merged from all servers
+	owners     atomic.Pointer[map[string][]string] // servers by method
 }
 
-// registerExtensions registers the extensions whose methods the gateway forwards, and removes others. A method that
-// several servers have is not forwarded. It returns an error for each such method, and for each extension that cannot
-// be registered.
+// registerExtensions registers the extensions whose methods the gateway forwards, and removes all others. A method
+// that several servers offer is not forwarded. It returns an error for each such method, and for each extension that
+// cannot be registered.
 func (g *Gateway) registerExtensions(order []string) error {
 	x := &g.extensions
 	owners := make(map[string][]string)
@@ -79,7 +79,7 @@ func (g *Gateway) registerExtensions(order []string) error {
 // addExtensions registers the extensions of the servers of the host.
 func (g *Gateway) addExtensions() error {
 	all := g.host.Status()
-	if len(all) == 0 { // it has not been started
+	if len(all) == 0 { // the host has not been started
 		for _, config := range g.host.Servers {
 			status := host.ServerStatus{Name: config.Name}
 			status.Config = &config
@@ -135,7 +135,7 @@ func (g *Gateway) forwardedExtension(e host.Extension) server.Extension {
 // ownerOf returns the server that a method belongs to, or an error for the client.
 func (g *Gateway) ownerOf(method string) (string, error) {
 	switch names := (*g.extensions.owners.Load())[method]; {
-	case len(names) == 0: // it was removed a moment ago
+	case len(names) == 0: // the method was removed a moment ago
 		return "", jsonrpc.Errorf(jsonrpc.CodeMethodNotFound, "method %q is not available any more", method)
 	case len(names) > 1:
 		return "", jsonrpc.Errorf(jsonrpc.CodeInternalError,
@@ -180,8 +180,8 @@ func (g *Gateway) forwardNotification(method string) func(context.Context, json.
 	}
 }
 
-// extensionError returns the error for a request of an extension. That a server does not have the method, or lacks a
-// capability, is for the client.
+// extensionError returns the error for a request of an extension. If a server does not know the method, or a
+// capability is missing, the client is told.
 func (g *Gateway) extensionError(ctx context.Context, serverName string, err error) error {
 	reported, ok := errors.AsType[*jsonrpc.Error](err)
 	switch {
@@ -193,7 +193,8 @@ func (g *Gateway) extensionError(ctx context.Context, serverName string, err err
 	return g.protocolError(ctx, serverName, err)
 }
 
-// forwardedResult returns a result without what belongs to the connection between the gateway and the server.
+// forwardedResult returns a result without the parts that belong to the connection between the gateway and
+// the server.
 func forwardedResult(result json.RawMessage) json.RawMessage {
 	if kind, _ := jsonrpc.Get(result, "resultType"); jsonrpc.Unquote(kind) == mcp.ResultTypeComplete {
 		result = jsonrpc.Without(result, "resultType")

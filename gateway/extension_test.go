@@ -29,7 +29,7 @@ const jobs = "com.example/jobs"
 // jobsServer is a server with an extension.
 type jobsServer struct {
 	server.Server
-	notes   chan string // the notifications that the server has received
+	notes   chan string // notifications that the server has received
 	session atomic.Pointer[rpc.SessionNotifier]
 	runs    atomic.Int64
 }
@@ -75,7 +75,7 @@ func jobsConfig(config host.ServerConfig) host.ServerConfig {
 	return config
 }
 
-// New registers the extensions, so clients can use them before Run is called.
+// New already registers the extensions, so clients can use them before Run is called.
 func TestRequestsOfExtensionsHaveATimeoutBeforeRun(t *testing.T) {
 	up := &server.Server{Name: "up"}
 	server.AddExtension(up, server.Extension{ID: jobs, Requests: map[string]func(context.Context,
@@ -156,8 +156,8 @@ func expectMessage(t *testing.T, received <-chan string, want string) {
 	}
 }
 
-// The policy decides about the methods of extensions, and the audit log has them. Clients that do not declare the
-// extension cannot use it.
+// The policy decides on the methods of extensions, and the audit log contains them. Clients that do not declare
+// the extension cannot use it.
 func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 	up := newJobsServer()
 	var seen []string
@@ -201,7 +201,7 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 		"a client without the extension has the error %v", err)
 }
 
-// A method that two servers have is forwarded to neither.
+// A method that two servers offer is forwarded to neither.
 func TestMethodOfSeveralServersIsNotForwarded(t *testing.T) {
 	one, other := newJobsServer(), newJobsServer()
 	s := &server.Server{Name: "gateway"}
@@ -213,8 +213,8 @@ func TestMethodOfSeveralServersIsNotForwarded(t *testing.T) {
 	must.CheckEqual(t, one.runs.Load()+other.runs.Load(), 0, "the request has reached a server")
 }
 
-// A change of the configuration adds and removes extensions while the gateway serves: methods at once, also for
-// clients that are connected, and the declaration for clients that connect afterwards.
+// A change of the configuration adds and removes extensions while the gateway serves: methods at once, even for
+// connected clients, and the declaration for clients that connect later.
 func TestExtensionsFollowTheConfiguration(t *testing.T) {
 	up := newJobsServer()
 	plain := httpConfig(t, "up", &up.Server)
@@ -249,7 +249,7 @@ func TestExtensionsFollowTheConfiguration(t *testing.T) {
 					return strings.Contains(string(result), `"ran":"a"`)
 				}
 				deadline := time.Now().Add(20 * time.Second)
-				for { // until the gateway has the configuration
+				for { // until the gateway uses the configuration
 					after := dial()
 					_, declared := after.Server().Extension(jobs)
 					if declared == state.declared && works(after) == state.works && works(before) == state.works {
@@ -265,8 +265,8 @@ func TestExtensionsFollowTheConfiguration(t *testing.T) {
 	}
 }
 
-// startOpener starts a server of 2025-11-25 whose tool asks the user to open a URL, and does not wait until the user
-// has finished there. The returned function reports that the user has finished.
+// startOpener starts a server of 2025-11-25 whose tool asks the user to open a URL and does not wait for the user to
+// finish. finish reports that the user has finished.
 func startOpener(t *testing.T) (config host.ServerConfig, finish func()) {
 	near, far := transport.Pipe()
 	answers := upstream{
@@ -309,15 +309,15 @@ func startOpener(t *testing.T) (config host.ServerConfig, finish func()) {
 	return host.ServerConfig{Name: "up", Target: client.Conn(near)}, finish
 }
 
-// The client whose user was asked is notified of the end of a URL elicitation after its call, with the id that it
-// knows, and other clients are not.
+// The client whose user was asked learns, even after its call, that a URL elicitation has ended, with the ID that
+// it knows. Other clients do not.
 func TestURLElicitationEndsAfterItsCall(t *testing.T) {
 	config, finish := startOpener(t)
 	s := &server.Server{Name: "gateway"}
 	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, s, gatewaytest.OfLocalUser)
 	type user struct {
 		*client.Client
-		asked    chan string // the elicitationId
+		asked    chan string // receives the elicitationId
 		finished chan string
 	}
 	dial := func(dial func(testing.TB, *server.Server, ...func(*client.Dialer)) *client.Client) user {

@@ -60,8 +60,8 @@ func answerForms(t *testing.T, p *wiretest.Peer, r mcp.Revision, tool string, an
 	return "", nil
 }
 
-// A form whose answer does not match it is asked again with the reason, at most twice, between clients and servers of
-// each revision that has forms.
+// If an answer does not match its form, the user is asked again and told why, at most twice, between clients and
+// servers of each revision that has forms.
 func TestInvalidAnswerIsAskedAgain(t *testing.T) {
 	revisions := []mcp.Revision{mcp.V20250618, mcp.V20251125, mcp.V20260728}
 	for _, theirs := range revisions {
@@ -85,7 +85,7 @@ func TestInvalidAnswerIsAskedAgain(t *testing.T) {
 						question, attempt, reason)
 				}
 				response, messages := ask(`{"age":7}`, `{}`, `{"age":36}`)
-				want := []string{question, again(2, ""), again(3, "")} // what the messages begin with
+				want := []string{question, again(2, ""), again(3, "")} // prefixes of the messages
 				if !slices.EqualFunc(messages, want, strings.HasPrefix) || !strings.Contains(response, `{\"age\":36}`) {
 					t.Errorf("asked %q, want %q; response %s", messages, want, response)
 				}

@@ -37,11 +37,11 @@ func (g *Gateway) forward(serverName, tool string) toolHandler {
 		result, err := g.host.Client(serverName).CallTool(g.withCaller(ctx), tool, arguments, options...)
 		switch {
 		case err != nil && isTask != nil && isTask.Load():
-			return nil, g.protocolError(ctx, serverName, err) // the task fails, as that of the server
+			return nil, g.protocolError(ctx, serverName, err) // the task fails, like the task of the server
 		case err != nil:
 			return nil, g.toolError(ctx, serverName, err)
 		}
-		if result.Content != nil || result.Source == nil { // otherwise the server sends the Source
+		if result.Content != nil || result.Source == nil { // otherwise, the Source is forwarded
 			g.routes.Load().rewrite(serverName, result.Content...)
 		}
 		result.Meta = rewriteUI(result.Meta, func(uri string) string { return g.routes.Load().uri(serverName, uri) })
@@ -49,13 +49,13 @@ func (g *Gateway) forward(serverName, tool string) toolHandler {
 	}
 }
 
-// requestOptions are the options of all forwarded requests of a kind: calls of tools, reads of resources and prompts,
-// and requests of extensions.
+// requestOptions contains the options of all forwarded requests, by kind: calls of tools, reads of resources and
+// prompts, and requests of extensions.
 type requestOptions struct{ tool, content, extension []client.CallOption }
 
-// callOptions returns the options of a forwarded request: the ones for all requests, the entries of _meta that the
-// client has set for the server, the log level of the client, and a function that forwards progress to the client if
-// the client wants it.
+// callOptions returns the options of a forwarded request: the options for all requests, the entries of _meta that
+// the client has set for the server, the log level of the client, and a function that forwards progress to the
+// client if the client wants it.
 func callOptions(ctx context.Context, options []client.CallOption) []client.CallOption {
 	options = extensionOptions(ctx, options)
 	if level := server.LogLevel(ctx); level != "" {
@@ -64,13 +64,14 @@ func callOptions(ctx context.Context, options []client.CallOption) []client.Call
 	return options
 }
 
-// extensionOptions is callOptions without the log level, which a request of an extension cannot have.
+// extensionOptions returns the same options as callOptions, but without the log level, which a request of an
+// extension cannot have.
 func extensionOptions(ctx context.Context, options []client.CallOption) []client.CallOption {
 	c := call.From(ctx)
 	if meta := requestMeta(c); meta != nil {
 		options = append(options, client.WithMeta(meta))
 	}
-	if c.Meta(mcp.MetaProgressToken) != nil || server.CanDetach(ctx) { // the status of a task has the progress, too
+	if c.Meta(mcp.MetaProgressToken) != nil || server.CanDetach(ctx) { // the status of a task shows the progress, too
 		options = append(options, client.WithProgress(func(done, total float64, message string) {
 			// Progress that cannot be sent does not affect the call.
 			_ = server.Progress(ctx, done, total, message)
@@ -136,17 +137,17 @@ func (g *Gateway) readResult(ctx context.Context, uri string) (*mcp.ReadResource
 	return result, nil
 }
 
-// asTask are the options of tools that a server may run as tasks. They are registered with server.Parked, too. A client
-// of 2025-11-25 decides whether its call is a task. In 2026-07-28 the call becomes one when the server has created one,
-// if the client supports tasks. Other clients wait for the result, even of a tool that requires a task of its own
-// clients. Clients see the tasks of the gateway only.
+// asTask contains the options of tools that a server may run as tasks. These tools are also registered with
+// server.Parked. A client of 2025-11-25 decides whether its call is a task. In 2026-07-28, the call becomes a task when
+// the server has created a task, if the client supports tasks. Other clients wait for the result, even of a tool that
+// must run as a task. Clients see only the tasks of the gateway.
 var asTask = server.TaskOptions{Support: mcp.TaskOptional, TTL: taskTTL, Timeout: taskTTL}
 
 // taskTTL is the life of a task and its result.
 const taskTTL = 24 * time.Hour
 
-// runsTasks reports whether a server may run a tool as a task: the tool says so in 2025-11-25, and the server
-// in 2026-07-28.
+// runsTasks reports whether a server may run a tool as a task: in 2025-11-25 the tool says so, and in
+// 2026-07-28 the server.
 func (v *view) runsTasks(serverName string, tool *mcp.Tool) bool {
 	if e := tool.Execution; e != nil && (e.TaskSupport == mcp.TaskOptional || e.TaskSupport == mcp.TaskRequired) {
 		return true
@@ -175,7 +176,7 @@ func (g *Gateway) toolError(ctx context.Context, serverName string, err error) e
 	case reported.Code == mcp.CodeURLElicitationRequired:
 		return g.urlRequired(ctx, serverName, reported)
 	case reported.Code == mcp.CodeMissingCapability:
-		// The gateway declares the capabilities of its client, so that is what the client must declare.
+		// The gateway declares what its client declares, so the client must declare the missing capability.
 		var missing mcp.MissingCapabilityData
 		if schema.Decode(reported.Data, &missing) == nil {
 			return &call.CapabilityError{Required: missing.RequiredCapabilities}
@@ -188,15 +189,16 @@ func (g *Gateway) toolError(ctx context.Context, serverName string, err error) e
 }
 
 // canOpenURLs reports whether the client of the call can ask its user to open the URL of an error. Other clients
-// receive the URL as text. An error needs no event stream, so server.InputCapabilities, which is about questions, does
-// not decide.
+// receive the URL as text. An error needs no event stream, so this does not depend on server.InputCapabilities, which
+// is about questions.
 func canOpenURLs(ctx context.Context) bool {
 	c := call.From(ctx)
 	return c != nil && c.Revision() >= mcp.V20251125 && c.Peer().Capabilities.Elicitation.SupportsURL()
 }
 
-// isForCaller reports whether an error is about the arguments, or has a code of the
-// server's own. Other codes are about the connection between the gateway and the server.
+// isForCaller reports whether an error is about the arguments, or has a code that the
+// server has defined itself. Other codes concern the connection between the gateway and
+// the server.
 func isForCaller(code int64) bool {
 	return code == jsonrpc.CodeInvalidParams || code < firstReservedCode || code > lastReservedCode
 }
@@ -234,7 +236,7 @@ func (g *Gateway) protocolError(ctx context.Context, serverName string, err erro
 }
 
 // urlRequired returns the error that asks the client to have its user open URLs. Clients of 2025-11-25 receive
-// the error of the server, in which only the messages for the user are changed.
+// the server's error with only the messages for the user changed.
 func (g *Gateway) urlRequired(ctx context.Context, serverName string, reported *jsonrpc.Error) error {
 	var required mcp.URLElicitationRequiredData
 	if err := schema.Decode(reported.Data, &required); err != nil {
@@ -254,11 +256,11 @@ func (g *Gateway) urlRequired(ctx context.Context, serverName string, reported *
 	return e
 }
 
-// attributeURLs attributes the messages in the data of an error that requires URLs. Other members do not change.
+// attributeURLs attributes the messages in the data of an error that requires URLs. Other fields do not change.
 func (g *Gateway) attributeURLs(serverName string, data json.RawMessage) json.RawMessage {
 	return mapMember(data, "elicitations", func(list json.RawMessage) json.RawMessage {
 		var elicitations []json.RawMessage
-		_ = schema.Decode(list, &elicitations) // it was decoded before
+		_ = schema.Decode(list, &elicitations) // it has been decoded before
 		mapped := []byte{'['}
 		for i, one := range elicitations {
 			if i > 0 {
@@ -272,7 +274,7 @@ func (g *Gateway) attributeURLs(serverName string, data json.RawMessage) json.Ra
 	})
 }
 
-// mapMember returns an object in which f has replaced the value of one member.
+// mapMember returns an object in which f has replaced the value of one key.
 func mapMember(object json.RawMessage, name string, f func(json.RawMessage) json.RawMessage) json.RawMessage {
 	mapped := []byte{'{'}
 	for member, value := range jsonrpc.All(object) {

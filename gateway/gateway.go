@@ -56,7 +56,7 @@ type Gateway struct {
 	firstUnknown atomic.Pointer[time.Time] // see awaitStart
 
 	options  func() requestOptions
-	notAdded error // of the extensions that New could not register; may be nil
+	notAdded error // error of the extensions that New could not register; may be nil
 
 	extensions extensions
 	skills     atomic.Pointer[[]skillServer] // ordered by name; set by Run
@@ -65,12 +65,12 @@ type Gateway struct {
 	registered *registered
 	lazy       atomic.Pointer[map[string]unlisted] // see updateLazy
 	callers    callers
-	tooLong    loglimit.Limiter // lines about instructions
+	tooLong    loglimit.Limiter // limits log lines about instructions
 
 	// Used by Run only.
-	shared   *view           // what all callers have; searches use its field visible
-	results  bool            // the template of large results is registered
-	servers  []string        // in the order of the configuration
+	shared   *view           // what all callers see; searches use its field visible
+	results  bool            // whether the template of large results is registered
+	servers  []string        // in the order of configuration
 	prefixed map[string]bool // the servers with CallerAuth
 }
 
@@ -90,7 +90,7 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 		return nil, errors.New("gateway: Server.Catalogs must be nil")
 	}
 	switch {
-	case h.Callers: // for another gateway
+	case h.Callers: // used for another gateway
 	case h.Started():
 		return nil, errors.New("gateway: the host must not be started before its first gateway is made")
 	default:
@@ -110,7 +110,7 @@ func New(h *host.Host, s *server.Server) (*Gateway, error) {
 	s.InstructionsFor, s.Headers = g.instructions, h.CallerHeaders
 	s.RootsChanged = func(ctx context.Context) { h.NotifyRootsChanged(g.withCaller(ctx)) }
 	s.BeforeSubscribe = func(context.Context, string) error {
-		if h.Policy != nil { // it decides about what servers list
+		if h.Policy != nil { // the policy decides on what servers list
 			return call.ErrResourceNotFound
 		}
 		return nil
@@ -164,8 +164,8 @@ func (g *Gateway) Run(ctx context.Context) {
 	defer policy.Wait()
 	defer stop()
 	for status := range g.host.Watch(ctx) {
-		// A server that is down keeps its lists, in which names may be withheld since.
-		// Removed has empty lists
+		// A server that is down keeps its lists, but names in them may have been
+		// withheld since. A removed server has empty lists
 		if status.Revision != "" || status.State == host.CallersOnly || status.State == host.Removed {
 			g.update(g.present(), g.Toolset.filter(status))
 		}
@@ -176,15 +176,15 @@ func (g *Gateway) Run(ctx context.Context) {
 	}
 }
 
-// update makes the registrations for one of the servers match its lists. The order in which the
-// servers become ready does not matter for the result.
+// update makes the registrations for one of the servers match its lists. The result does not
+// depend on the order in which the servers become ready.
 func (g *Gateway) update(servers []string, status host.ServerStatus) {
 	g.order(servers, status.Name)
 	if status.State == host.Removed {
 		defer g.forget(status.Name)
 	}
 	defer g.setCallerServer(g.servers, status)
-	if status.Config.CallerAuth != nil { // each caller has lists of its own
+	if status.Config.CallerAuth != nil { // each caller sees separate lists
 		status.Tools, status.Prompts, status.Resources, status.Templates = nil, nil, nil, nil
 		g.prefixed[status.Name] = true
 	} else {
@@ -207,8 +207,8 @@ func (g *Gateway) forget(name string) {
 	g.shared.forget(name)
 }
 
-// order sets g.servers to the servers of the host, followed by others that may have registrations, such
-// as name.
+// order sets g.servers to the servers of the host, followed by other servers that may have
+// registrations, such as name.
 func (g *Gateway) order(servers []string, name string) {
 	for _, other := range append(g.servers, name) {
 		if !slices.Contains(servers, other) {
@@ -218,7 +218,7 @@ func (g *Gateway) order(servers []string, name string) {
 	g.servers = servers
 }
 
-// present returns the servers of the host, in their order.
+// present returns the servers of the host, in order.
 func (g *Gateway) present() (servers []string) {
 	for _, status := range g.host.Status() {
 		servers = append(servers, status.Name)

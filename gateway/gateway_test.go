@@ -88,7 +88,7 @@ func TestToolsHaveNamesOfTheirServersAsPrefix(t *testing.T) {
 	})
 }
 
-// The status of a task has its progress, also for a client that has not asked for notifications.
+// The status of a task shows its progress, even for a client that has not asked for notifications.
 func TestProgressOfATaskIsForwardedInItsStatus(t *testing.T) {
 	up, seen := &server.Server{Name: "up", Logger: quiet}, make(chan struct{})
 	server.AddTool(up, mcp.Tool{Name: "bake"}, func(ctx context.Context, _ none) (string, error) {
@@ -140,7 +140,7 @@ func TestErrorsNameTheServer(t *testing.T) {
 	must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidParams, "unknown tool: %v", err)
 }
 
-// A server whose tools change 1,000 times per second is listed every 250 ms at most. The client of the gateway
+// A server whose tools change 1,000 times per second is listed at most every 250 ms. The client of the gateway
 // receives two notifications for each list: at the first change, and for the others 50 ms later.
 func TestFrequentChangesOfAServerAreCoalesced(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
@@ -226,8 +226,8 @@ func coalesced(t *testing.T, r mcp.Revision) {
 	h.Close()
 }
 
-// Hosts such as the TypeScript and Python SDKs reject a whole list with a boolean subschema. Review, which the lock
-// file uses, sees what the server sends.
+// Hosts such as the TypeScript and Python SDKs reject a whole list with a boolean subschema. Review, on which the
+// lock file relies, sees what the server sends.
 func TestToolsWithBooleanSubschemasAreListedWithObjects(t *testing.T) {
 	const schema = `{"type":"object","properties":{"any":true,"none":false,"rest":{"items":true}},` +
 		`"additionalProperties":false}`

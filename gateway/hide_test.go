@@ -42,7 +42,7 @@ type hiding struct {
 	host    *host.Host
 	policy  changingPolicy
 	url     string
-	denied  chan string // the denied requests
+	denied  chan string // receives the denied requests
 }
 
 func newHiding(t *testing.T, rules host.Rules) *hiding {
@@ -133,8 +133,8 @@ func isAda(_ context.Context, r *host.Request) (bool, error) {
 
 func isLarge(_ context.Context, r *host.Request) (bool, error) { return len(r.Arguments) > 100, nil }
 
-// What the policy denies to a caller without regard to arguments and scopes is not in the lists of the caller, and
-// clients are notified when that changes.
+// What the policy denies to a caller without regard to arguments and scopes does not appear in the caller's lists,
+// and clients are notified when that changes.
 func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 	const (
 		open  = "large://{book} lib://large lib://open open://{book} up__large up__large up__open up__open"
@@ -144,7 +144,7 @@ func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 	rules := []host.Rule{
 		{When: isAda, WhenForLists: true, Action: host.Allow},
 		{Tool: "large", Prompt: "large", When: isLarge, Action: host.Deny},
-		{Tool: "large", Prompt: "large", Scope: "large", Action: host.Allow}, // unknown without the scopes
+		{Tool: "large", Prompt: "large", Scope: "large", Action: host.Allow}, // undecided without the scopes
 		{Tool: "large", Prompt: "large", Action: host.Deny},
 		{Method: "*/*", Tool: "secret", Prompt: "secret", Resource: "lib://secret", Action: host.Deny},
 		{Resource: "secret://*", Action: host.Deny},
@@ -201,7 +201,7 @@ func TestChangedPolicyEndsSubscriptions(t *testing.T) {
 						switch {
 						case err != nil && change.URI == "":
 							return
-						case err != nil: // this one is denied now; the other is watched
+						case err != nil: // this resource is denied now; the other is still watched
 						case change.Resync:
 							synced <- struct{}{}
 						default:
@@ -248,7 +248,7 @@ type watching struct {
 	url string
 	up  *server.Server
 
-	records chan string // about subscriptions, in the audit log
+	records chan string // audit records about subscriptions
 }
 
 func newWatching(t *testing.T) *watching {
@@ -292,7 +292,7 @@ func newWatching(t *testing.T) *watching {
 	return w
 }
 
-// expect waits for as many records about subscriptions as are wanted, which are sorted.
+// expect waits for the wanted records about subscriptions, which must be sorted.
 func (w *watching) expect(t *testing.T, want ...string) {
 	t.Helper()
 	got := make([]string, 0, len(want))
@@ -313,7 +313,7 @@ func (w *watching) dial(t *testing.T, r mcp.Revision, token string) *client.Clie
 	return c
 }
 
-// Rules by scope and principal decide about the subscription of each client.
+// Rules by scope and principal decide on the subscription of each client.
 func TestPolicyDecidesAboutTheSubscriptionOfEachClient(t *testing.T) {
 	w := newWatching(t)
 	for _, r := range mcp.Revisions() {
@@ -366,7 +366,7 @@ func TestPolicyDecidesAboutTheSubscriptionOfEachClient(t *testing.T) {
 	}
 }
 
-// The policy cannot decide about resources that are not registered, so no client can subscribe to them.
+// The policy cannot decide on resources that are not registered, so no client can subscribe to them.
 func TestClientsCannotSubscribeToUnknownResourcesIfThereIsAPolicy(t *testing.T) {
 	w := newWatching(t)
 	for _, r := range mcp.Revisions() {
@@ -401,7 +401,7 @@ func TestSubscriptionWaitsForServersThatAreStarting(t *testing.T) {
 	g := must.Get(gateway.New(h, s))(t)
 	g.Logger = quiet
 	catalogs, once := s.Catalogs, sync.Once{}
-	s.Catalogs = func(ctx context.Context) ([]*server.Catalog, error) { // is called when the server does not have the URI
+	s.Catalogs = func(ctx context.Context) ([]*server.Catalog, error) { // called if the server does not know the URI
 		once.Do(func() { close(asked) })
 		return catalogs(ctx)
 	}

@@ -13,7 +13,7 @@ import (
 // maxInstructions is the maximum length of the instructions of all servers, in bytes.
 const maxInstructions = 64 << 10
 
-// instructions is server.Server.InstructionsFor.
+// instructions implements server.Server.InstructionsFor.
 func (g *Gateway) instructions(principal.Principal) string {
 	text, leftOut := instructionsOf(g.server.Instructions, g.Toolset, g.host.Status())
 	if leftOut != nil {
@@ -24,9 +24,9 @@ func (g *Gateway) instructions(principal.Principal) string {
 	return text
 }
 
-// instructionsOf returns the instructions of a gateway: its own, followed by those of the servers in their order, as
-// far as they do not exceed maxInstructions, and the names of the servers whose lists are missing. Lists wait for a
-// server for some seconds only: a client that requests them before it is ready learns here that they are not complete.
+// instructionsOf returns the instructions of a gateway: its own, followed by the servers' instructions in order, up to
+// maxInstructions, and the names of the servers whose lists are missing. Lists wait only some seconds for a server: a
+// client that requests them before the server is ready learns here that they are incomplete.
 func instructionsOf(own string, selected *Toolset, servers []host.ServerStatus) (text string, leftOut []string) {
 	var all, missing []string
 	if own != "" {

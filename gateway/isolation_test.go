@@ -28,18 +28,18 @@ var callersOfEach = flag.Int("callers", 10, "number of callers of each revision 
 
 const (
 	equalServers    = 10
-	equalPrompts    = 3 // of each at the start, and as many more later
+	equalPrompts    = 3 // prompts of each server at the start, and as many more later
 	patienceOfCalls = 2 * time.Minute
 )
 
-// ownedBy is the argument of the tools of equalServer: the caller and the nonce of its call.
+// ownedBy contains the arguments of the tools of equalServer: the caller and the nonce of its call.
 type ownedBy struct{ Owner, Nonce string }
 
 func (o ownedBy) String() string { return o.Owner + " " + o.Nonce }
 
-// equalServer returns one of several servers that have the same tools, resources, prompts and, as their ids are
-// counted, the same ids of requests and tokens of progress. See also equalIDs. Its tools send the owner and the nonce
-// of a call in every way that they can.
+// equalServer returns one of several servers with the same tools, resources, prompts and, because IDs are counted,
+// the same request IDs and progress tokens. See also equalIDs. Its tools send the owner and the nonce of a call in
+// every way that they can.
 func equalServer(name string, record *ledger.Ledger) *server.Server {
 	s := &server.Server{Name: "equal", Logger: quiet, Limits: server.Limits{PageSize: 1}}
 	use := func(ctx context.Context, in ownedBy) (string, error) {
@@ -78,7 +78,7 @@ type caller struct {
 	ledger *ledger.Ledger
 
 	mu   sync.Mutex
-	open map[string]bool // nonces of its calls
+	open map[string]bool // nonces of its calls in flight
 }
 
 // received checks that what has arrived belongs to a call of the caller.
@@ -123,7 +123,7 @@ func (c *caller) call(t *testing.T, to *client.Client, serverName, tool string) 
 	defer cancel()
 	result, err := client.CallTool[string](ctx, to, serverName+"__"+tool, ownedBy{c.name, call.Nonce()},
 		client.WithLogLevel(mcp.LevelError), client.WithProgress(func(_, _ float64, message string) {
-			if message != "" { // 2024-11-05 has none
+			if message != "" { // 2024-11-05 has no message
 				c.received(t, "progress", message)
 			}
 		}))
@@ -139,9 +139,9 @@ func (c *caller) call(t *testing.T, to *client.Client, serverName, tool string) 
 	call.Returned(parts[1])
 }
 
-// Servers that are equal in everything but their data, in several revisions, and many callers at the same
-// time: no answer, question, progress, log message, page of a list or task reaches another caller or server. The ids of
-// tasks and sessions, the cursors and the request states of the servers are the same, too.
+// Many callers use servers of several revisions that are equal in everything but their data: no answer, question,
+// progress, log message, page of a list or task reaches the wrong caller or server. Even the IDs of tasks and sessions,
+// the cursors and the request states of the servers are the same.
 func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 	var record ledger.Ledger
 	h := &host.Host{}
@@ -154,7 +154,7 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 		equal := &equalIDs{server: servers[i]}
 		ids = append(ids, equal)
 		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if i%2 == 0 && r.Header.Get("Mcp-Method") != "" { // every second server has sessions only
+			if i%2 == 0 && r.Header.Get("Mcp-Method") != "" { // every second server supports only sessions
 				w.WriteHeader(http.StatusNotFound)
 				return
 			}
@@ -214,7 +214,8 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 	}
 }
 
-// checkPrompts checks that each prompt is that of its server, when all servers have reported their last one.
+// checkPrompts waits until all servers have reported their last prompt, and checks that each prompt comes
+// from its server.
 func checkPrompts(t *testing.T, url string) {
 	t.Helper()
 	c := must.Get(client.Dial(t.Context(), client.URL(url)))(t)
@@ -235,25 +236,26 @@ func checkPrompts(t *testing.T, url string) {
 	}
 }
 
-// equalIDs gives a server ids that other servers have, too: it replaces the ids of tasks and sessions, the cursors and
-// the request states of a server by counted ones of the same length, and those in requests by the ones of the server.
+// equalIDs gives a server IDs that other servers use, too: in responses, it replaces the IDs of tasks and sessions,
+// the cursors and the request states with counted ones of the same length, and in requests it restores the server's
+// own.
 type equalIDs struct {
 	server http.Handler
 
 	mu     sync.Mutex
 	counts map[string]int    // by kind and length
-	ours   map[string]string // by that of the server
-	theirs map[string]string // by ours
+	ours   map[string]string // our ID by the server's ID
+	theirs map[string]string // the server's ID by our ID
 }
 
 var (
-	// idsOfServer match the members with ids in the messages of a server.
+	// idsOfServer matches the fields with IDs in the messages of a server.
 	idsOfServer = regexp.MustCompile(`"(taskId|nextCursor|requestState)":"([^"]{20,})"`)
-	// countedIDs match the ids that replace them.
+	// countedIDs matches the IDs that replace them.
 	countedIDs = regexp.MustCompile(`(TASK|NEXT|REQU|SESS)[0-9]{16,}`)
 )
 
-// counted returns the id that replaces one of a kind.
+// counted returns the ID that replaces an ID of a kind.
 func (e *equalIDs) counted(kind, id string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -271,7 +273,7 @@ func (e *equalIDs) counted(kind, id string) string {
 	return own
 }
 
-// issued returns the number of ids of a kind.
+// issued returns how many IDs of a kind were issued.
 func (e *equalIDs) issued(prefix string) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -283,7 +285,7 @@ func (e *equalIDs) issued(prefix string) (n int) {
 	return n
 }
 
-// restored returns the text of a request with the ids of the server.
+// restored returns the text of a request with the server's own IDs.
 func (e *equalIDs) restored(text []byte) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -317,7 +319,7 @@ type equalWriter struct {
 	began bool
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap is for http.ResponseController.
 func (w *equalWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *equalWriter) WriteHeader(status int) {

@@ -13,14 +13,14 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// lazyTimeout limits the wait of requests for a server that is starting, from its start on. Many clients list once, and
-// do not follow changes. Clients are notified when the lists change later.
+// lazyTimeout limits how long after its start requests wait for a server. Many clients list only once and do not follow
+// changes. Clients are notified when the lists change later.
 const lazyTimeout = 10 * time.Second
 
-// unlisted is a server whose lists are not known and that is starting, or that requests start.
+// unlisted is a server whose lists are unknown and that is starting or will be started by a request.
 type unlisted struct {
 	prefix string
-	until  time.Time // when requests no longer wait for it; zero if it has not started
+	until  time.Time // from then on, requests no longer wait for it; zero if it has not started
 }
 
 // unlistedServers returns the servers whose lists are not known, by name.
@@ -28,7 +28,7 @@ func (g *Gateway) unlistedServers() map[string]unlisted {
 	if p := g.lazy.Load(); p != nil {
 		return *p
 	}
-	var all map[string]unlisted // Run has not begun
+	var all map[string]unlisted // nil before Run
 	for _, status := range g.host.Status() {
 		all = g.withUnlisted(all, status)
 	}
@@ -66,11 +66,11 @@ func (g *Gateway) withUnlisted(before map[string]unlisted, status host.ServerSta
 }
 
 // startTime is how long subscriptions to unknown resources wait for servers that are starting. It begins with the
-// first.
+// first such subscription.
 const startTime = 5 * time.Second
 
 // startLazy starts the servers whose lists a request needs, and waits for them. It is called for lists, and for
-// requests for what no server has that has started. A subscription waits for all servers that are starting, because
+// requests for something that no started server has. A subscription waits for all servers that are starting, because
 // clients subscribe again when the gateway has been restarted, and a policy cannot decide about an unknown resource.
 func (g *Gateway) startLazy(ctx context.Context, c *call.Call) {
 	if c != nil && g.host.Policy != nil && (c.Method() == mcp.MethodSubscribe || c.Method() == mcp.MethodListen) {
@@ -78,7 +78,7 @@ func (g *Gateway) startLazy(ctx context.Context, c *call.Call) {
 		g.firstUnknown.CompareAndSwap(nil, &now)
 		waiting, cancel := context.WithDeadline(ctx, g.firstUnknown.Load().Add(startTime))
 		defer cancel()
-		_ = g.WaitReady(waiting) // the server looks for the resource then
+		_ = g.WaitReady(waiting) // afterwards, the server looks for the resource
 	}
 	if c == nil {
 		return
@@ -150,7 +150,7 @@ func (g *Gateway) needed(c *call.Call, all map[string]unlisted) (needed []string
 func (g *Gateway) awaitLazy(ctx context.Context, servers []string, until time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	_ = g.host.WaitReady(ctx, servers...) // lists name the servers that are missing
+	_ = g.host.WaitReady(ctx, servers...) // the instructions name the servers that are missing
 	for {
 		_, changed := g.registered.version("")
 		all := g.unlistedServers()

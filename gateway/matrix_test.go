@@ -47,5 +47,5 @@ func serveHTTP(t *testing.T, s *server.Server) string {
 	return down.URL
 }
 
-// asksOf is the beginning of the questions of a server to the user.
+// asksOf returns the prefix of the questions of a server to the user.
 func asksOf(name string) string { return "The server \"" + name + "\" asks:\n\n> " }

@@ -70,7 +70,7 @@ func start(t *testing.T, h *host.Host) {
 }
 
 // present serves a toolset of a host that has been started, until the test ends. It returns when
-// the server has what the servers list that are ready or degraded.
+// the gateway has registered what ready and degraded servers list.
 func present(t *testing.T, h *host.Host, toolset *gateway.Toolset) *server.Server {
 	t.Helper()
 	s := &server.Server{Name: "toolset", Version: "1", Logger: quiet}
@@ -117,7 +117,7 @@ func TestToolsetsOfOneHostAreServedSideBySide(t *testing.T) {
 	for name, c := range map[string]struct {
 		toolset      *gateway.Toolset
 		want         []string
-		instructions string // of the servers
+		instructions string // instructions of the servers
 	}{
 		"all": {nil, []string{
 			"prompt a__read", "prompt a__write", "prompt b__read", "prompt b__write", "prompt c__read",
@@ -213,8 +213,8 @@ func TestNamesOfTheGatewayHaveTheChosenPrefix(t *testing.T) {
 	must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "shared", nil))(t), "shared of a")
 }
 
-// The protocol has a grammar for the names of tools and none for those of prompts. In 2026-07-28 the name is in a
-// header, too.
+// The protocol defines a grammar for the names of tools, but not for the names of prompts. In 2026-07-28, the
+// name is sent in a header, too.
 func TestPromptsKeepTheirNames(t *testing.T) {
 	names := []string{"say hello", "say/hello", "größe", strings.Repeat("long", 60)}
 	up := &server.Server{Name: "up"}

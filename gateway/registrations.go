@@ -16,16 +16,16 @@ import (
 	"github.com/parley-mcp/parley/host"
 )
 
-// registrations are the tools, the prompts, the resources or the templates of all
-// servers, as they are registered with the gateway's server.
+// registrations contains the tools, the prompts, the resources or the templates
+// of all servers, as they are registered with the gateway's server.
 type registrations[E any] struct {
-	most       int                                    // number of entries of one server; 0 means no limit
+	most       int                                    // maximum number of entries of one server; 0 means no limit
 	kind       string                                 // for the log
 	key        func(e *E) string                      // identifies e within its server
 	register   func(server, name string, e *E) string // registers e and returns its name or URI; "" if it cannot
 	unregister func(name string) bool                 // the opposite of register
 	byServer   map[string][]*registration[E]          // in the order of the server's list
-	byName     map[string]*registration[E]            // by the name that it has, or that was tried for it
+	byName     map[string]*registration[E]            // by the name that was registered or tried
 }
 
 // registration is one tool, prompt, resource or template.
@@ -33,22 +33,22 @@ type registration[E any] struct {
 	entry      E
 	key        string
 	definition []byte
-	want       string // the name or URI that the entry is to have at the gateway
-	tried      string // the name or URI that register was called with; empty if it was not
+	want       string // the name or URI wanted for the entry at the gateway
+	tried      string // the name or URI that register was called with; empty before
 	name       string // as registered; empty if it could not be registered
 	wantUI     string // the URIs of the pages of a tool
 	ui         string // wantUI when register was called
 }
 
-// unchanged is the want of set for entries that are to have their keys as names.
+// unchanged is the function want of set for entries whose names are their keys.
 func unchanged(key string) string { return key }
 
-// set replaces the entries of a server, which are to have the names that want returns for their keys, and unregisters
-// those that it does not list any more. It does not touch entries that have not changed, so clients receive no
-// needless notifications and warnings are logged once.
+// set replaces the entries of a server. want returns the wanted name for a key. Entries that the server no longer
+// lists are unregistered. Unchanged entries are left alone, so that clients receive no needless notifications and
+// warnings are logged once.
 func (r *registrations[E]) set(logger *slog.Logger, server string, want func(key string) string, list []E) {
 	if r.most > 0 && len(list) > r.most {
-		if len(r.byServer[server]) < r.most { // else it was logged before
+		if len(r.byServer[server]) < r.most { // otherwise, it was logged before
 			logger.Warn(r.kind+"s ignored: the server has too many", "server", server, "number", len(list), "max",
 				r.most)
 		}
@@ -88,9 +88,9 @@ func (r *registrations[E]) set(logger *slog.Logger, server string, want func(key
 	r.byServer[server] = now
 }
 
-// apply registers the entries of all servers under the names that they are to have. An entry waits
-// while another one has its name: when a name moves to another server, the old list of the first
-// server may be seen with the new list of the second.
+// apply registers the entries of all servers under their wanted names. An entry waits while
+// another one uses its name: when a name moves to another server, the new list of that server may
+// arrive while the old list of the first server is still in use.
 func (r *registrations[E]) apply(servers []string) {
 	if r.byName == nil {
 		r.byName = make(map[string]*registration[E])
@@ -161,7 +161,7 @@ type registered struct {
 
 	mu       sync.Mutex
 	versions map[string]uint64 // by server
-	changed  chan struct{}     // closed and replaced when versions changes
+	changed  chan struct{}     // closed and replaced when versions change
 }
 
 func newRegistered() *registered {
@@ -201,13 +201,14 @@ func (r *registered) wait(ctx context.Context, changed <-chan struct{}) error {
 	}
 }
 
-// prefixes are the templates of all servers. A template represents all URIs that begin as
-// it does up to its first expression, which may be more than those that match it. A search
-// takes logarithmic time, unless many templates are prefixes of each other.
+// prefixes contains the templates of all servers. A template stands for all URIs that
+// begin with its text up to the first expression, which may be more than the URIs that
+// match it. A search takes logarithmic time, unless many templates are prefixes of each
+// other.
 type prefixes struct {
-	owners   map[string]string // from the beginning of a template to its server, or shared
+	owners   map[string]string // server, or shared, by the beginning of a template
 	literals []string          // the keys of owners, sorted
-	parent   []int             // the index of the longest other literal that is a prefix, or -1
+	parent   []int             // index of the longest other literal that is a prefix, or -1
 	overlaps []bool            // whether a template of another server may match the same URIs
 }
 
@@ -224,7 +225,7 @@ func (p *prefixes) index() {
 	p.literals = slices.Sorted(maps.Keys(p.owners))
 	n := len(p.literals)
 	p.parent, p.overlaps = make([]int, n), make([]bool, n)
-	// the server of a literal and its parents or children, or shared
+	// the only server among a literal and its parents or children, or shared
 	above, below := make([]string, n), make([]string, n)
 	for i, literal := range p.literals {
 		owner := p.owners[literal]
@@ -247,8 +248,8 @@ func (p *prefixes) claims(i int) bool {
 	return j >= 0 && isAnyScheme(p.literals[j]) == isAnyScheme(p.literals[i])
 }
 
-// owner returns the server with the template that uri may match: that with the longest beginning, or
-// shared if those of several servers overlap there.
+// owner returns the server whose template uri may match. The template with the longest beginning
+// decides; if templates of several servers overlap there, owner returns shared.
 func (p *prefixes) owner(uri string) (server string, ok bool) {
 	after := sort.Search(len(p.literals), func(i int) bool { return p.literals[i] > uri })
 	i := p.ancestor(after-1, uri)
@@ -267,8 +268,8 @@ func (p *prefixes) overlap(literal string) bool {
 	return p.overlaps[sort.SearchStrings(p.literals, literal)]
 }
 
-// ancestor returns the first of literal i, its parent, the parent of that and so on that is
-// a prefix of text, or -1.
+// ancestor returns the first of literal i, its parent, its grandparent and so on that is a
+// prefix of text, or -1.
 func (p *prefixes) ancestor(i int, text string) int {
 	for i >= 0 && !strings.HasPrefix(text, p.literals[i]) {
 		i = p.parent[i]

@@ -38,7 +38,7 @@ func TestUpdateChangesOnlyWhatDiffers(t *testing.T) {
 	for _, step := range []struct {
 		list, want []string
 	}{
-		{[]string{"a1", "b1", "a2"}, []string{"+xa1", "+xb1"}}, // a twice
+		{[]string{"a1", "b1", "a2"}, []string{"+xa1", "+xb1"}}, // the server lists a twice
 		{[]string{"b1", "a1"}, nil},
 		{[]string{"b2", "c1"}, []string{"-xa1", "-xb1", "+xb2", "+xc1"}},
 		{[]string{"b2", "z1"}, []string{"-xc1", "+xz1"}},
@@ -97,7 +97,7 @@ func TestEntryWaitsForTheNameOfAnotherEntry(t *testing.T) {
 	}
 	servers := []string{"x", "y"}
 	for _, step := range []struct{ server, entry, owner string }{
-		{"x", "a", "x"}, {"y", "b", "x"}, // b of y has the name of a of x
+		{"x", "a", "x"}, {"y", "b", "x"}, // b of y wants the same name as a of x
 		{"x", "", "y"},
 	} {
 		var list []string
@@ -176,7 +176,7 @@ func TestToolsThatRequireTasksAreRegistered(t *testing.T) {
 	must.CheckEqual(t, got["a__fine"].Description, "", got)
 }
 
-// No server has the plain URI that several servers claim, whichever is ready first.
+// If several servers claim a plain URI, none of them gets it, whichever is ready first.
 func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	lists := func(name string) host.ServerStatus {
@@ -194,7 +194,7 @@ func TestURIsDoNotDependOnTheOrderOfStarts(t *testing.T) {
 			g.update([]string{"a", "b", "c"}, lists(name))
 		}
 		c := mcptest.Dial(t, s)
-		got := make(map[string]string) // from URI to the server
+		got := make(map[string]string) // server by URI
 		for r, err := range c.Resources(t.Context()) {
 			must.Do(t, err)
 			got[r.URI] = r.Name
@@ -228,7 +228,7 @@ func TestInstructionsOfServersAreForwarded(t *testing.T) {
 	must.CheckThat(t, got == want && slices.Equal(leftOut, []string{"b"}), "%q without %q, want %q", got, leftOut, want)
 }
 
-// A gateway in front of one server, under its own names, has its instructions as they are.
+// A gateway in front of a single server without a prefix shows its instructions unchanged.
 func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 	status := func(name string) host.ServerStatus {
 		status := statusOf(name)
@@ -246,7 +246,8 @@ func TestInstructionsOfOneServerWithoutAPrefixHaveNoHeading(t *testing.T) {
 	}
 }
 
-// A page begins after the last name of the previous one, so that changes neither repeat nor omit what stays.
+// A page begins after the last name of the previous page, so that changes do not repeat or skip entries that
+// remain.
 func TestPagesAreStableWhileServersComeAndGo(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	s := &server.Server{Logger: quiet, Limits: server.Limits{PageSize: 3}}
@@ -331,7 +332,8 @@ func TestPrefixesAreFound(t *testing.T) {
 				(strings.HasPrefix(a.literal, b.literal) || strings.HasPrefix(b.literal, a.literal))
 		}
 		for _, one := range all {
-			// Two templates of one server with the same beginning overlap with those of others alike.
+			// Two templates of one server with the same beginning overlap in the same way with other
+			// servers' templates.
 			want := slices.ContainsFunc(all, func(other template) bool { return overlaps(one, other) })
 			must.Equal(t, index.overlap(one.literal), want, one.literal, all)
 		}

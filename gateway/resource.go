@@ -11,8 +11,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// read returns a handler that reads resources from a server. The URIs at the gateway
-// have the prefix.
+// read returns a handler that reads resources from a server. prefix is the prefix of
+// the URIs at the gateway.
 func (g *Gateway) read(serverName, prefix string) func(context.Context, string) (*mcp.ReadResourceResult, error) {
 	return func(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
 		result, err := g.readSkill(ctx, serverName, strings.TrimPrefix(uri, prefix))
@@ -32,8 +32,8 @@ func (g *Gateway) read(serverName, prefix string) func(context.Context, string) 
 	}
 }
 
-// readUnlisted is read for a template, which does not have the URIs of other servers, also if the caller
-// cannot see these.
+// readUnlisted returns a handler that reads resources of a template, as read does. It does not serve
+// URIs of other servers, even if the caller cannot see those.
 func (g *Gateway) readUnlisted(
 	serverName, prefix string,
 ) func(context.Context, string) (*mcp.ReadResourceResult, error) {
@@ -46,8 +46,8 @@ func (g *Gateway) readUnlisted(
 	}
 }
 
-// forwardUpdates forwards updates of resources while clients are subscribed to them. The
-// URIs at the gateway have the prefix.
+// forwardUpdates forwards updates of resources while clients are subscribed to them.
+// prefix is the prefix of the URIs at the gateway.
 func (v *view) forwardUpdates(serverName, prefix string) server.Option {
 	return server.WhileSubscribed(func(ctx context.Context, uri string) {
 		who := server.PrincipalOf(ctx)

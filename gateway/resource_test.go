@@ -94,7 +94,7 @@ func TestURIOfTwoServersGetsPrefix(t *testing.T) {
 	must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "lib://shared")), call.ErrResourceNotFound)
 }
 
-// Servers have ids where other URIs have hosts, so the case of letters counts there.
+// Some servers put IDs where other URIs have a host, so case matters there.
 func TestURIsThatDifferInCaseAreOfTwoServers(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", library("Ab")), inMemory(t, "second", library("ab"))))
 	for _, name := range []string{"Ab", "ab"} {
@@ -103,7 +103,8 @@ func TestURIsThatDifferInCaseAreOfTwoServers(t *testing.T) {
 	}
 }
 
-// A server that claims the URIs of another one does not serve them, whichever comes first.
+// A server that claims the URIs of another server does not serve them, whichever comes
+// first.
 func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 	greedy := &server.Server{Name: "greedy"}
 	stolen := func(context.Context, map[string]string) (string, error) { return "stolen", nil }
@@ -162,7 +163,7 @@ func TestNoServerTakesOverTheURIsOfAnother(t *testing.T) {
 	}
 }
 
-// A gateway does not read URIs and templates, so they need not be valid.
+// A gateway does not interpret URIs and templates, so they need not be valid.
 func TestURIsAreForwardedAsTheyAre(t *testing.T) {
 	up := upstream{
 		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},` +
@@ -238,7 +239,8 @@ func TestCompletionIsForwarded(t *testing.T) {
 	}
 }
 
-// Errors of a server that is down have its name. The other server and the lists remain.
+// The errors of a server that is down contain its name. The other server and the lists
+// remain usable.
 func TestErrorsNameTheServerThatIsDown(t *testing.T) {
 	endpoint := httptest.NewServer(library("mortal"))
 	defer endpoint.Close()
@@ -299,7 +301,7 @@ func TestChangesAndUpdatesAreForwarded(t *testing.T) {
 			"lib://one/emma": func() { one.ResourceUpdated("lib://one/emma") },
 			renamed:          func() { two.ResourceUpdated("lib://shared") },
 		}
-		// The first update of a resource tells that the subscription has started. No update
+		// The first update of a resource says that the subscription has started. No update
 		// is missed after it.
 		var started []client.Change
 		for uri := range updates {

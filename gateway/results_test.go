@@ -29,7 +29,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// large returns a server whose tools have large results.
+// large returns a server whose tools return large results.
 func large() *server.Server {
 	s := &server.Server{Name: "large"}
 	server.AddTool(s, mcp.Tool{Name: "text"}, func(context.Context, none) (string, error) { return longText, nil })
@@ -48,7 +48,7 @@ func large() *server.Server {
 
 var longText = strings.Repeat("äöü ", 1000)
 
-// A large result is cut, and its resource is readable at another replica, in every revision.
+// A large result is shortened, and the complete one can be read at another replica, in every revision.
 func TestLargeResultsBecomeResources(t *testing.T) {
 	shared := store.NewMemory()
 	var urls []string
@@ -81,7 +81,7 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 					texts += b.Text
 				}
 			}
-			if uri == "" { // before 2025-06-18 there are no links
+			if uri == "" { // there are no links before 2025-06-18
 				_, uri, _ = strings.Cut(texts, "The resource ")
 				uri, _, _ = strings.Cut(uri, " ")
 			}
@@ -106,7 +106,7 @@ func TestLargeResultsBecomeResources(t *testing.T) {
 	}
 }
 
-// A server that is a gateway, too, has links that begin in the same way.
+// If the server is itself a gateway, its links begin in the same way.
 func TestLargeResultsOfAnotherGatewayAreRead(t *testing.T) {
 	var config host.ServerConfig
 	inner := large()
@@ -126,7 +126,7 @@ func TestLargeResultsOfAnotherGatewayAreRead(t *testing.T) {
 	must.CheckEqual(t, must.Get(c.ReadResource(t.Context(), link.URI))(t).Contents[0].Text, longText, link.URI)
 }
 
-// runWithStore presents a server as s, which ends with the test.
+// runWithStore presents a server as s until the test ends.
 func runWithStore(t *testing.T, config host.ServerConfig, s *server.Server) {
 	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{config}}, s)
 	t.Cleanup(func() {
@@ -136,7 +136,7 @@ func runWithStore(t *testing.T, config host.ServerConfig, s *server.Server) {
 	})
 }
 
-// fullStore has no space for results.
+// fullStore is a store without space for results.
 type fullStore struct{ store.Store }
 
 func (fullStore) Add(context.Context, string, string, time.Duration, int) error { return store.ErrFull }
@@ -179,7 +179,8 @@ func repeat(ctx context.Context, c *client.Client, text string, count int) error
 	return err
 }
 
-// The memory of a result that was sent is used for others. The race detector has it cleared before.
+// After a result was sent, its memory is reused for other results. Under the race detector, it is cleared
+// first.
 func TestResultsOfConcurrentCallsDoNotMix(t *testing.T) {
 	s := gatewayTo(t, repeating(t))
 	endpoint := httptest.NewServer(s)
@@ -200,7 +201,7 @@ func TestResultsOfConcurrentCallsDoNotMix(t *testing.T) {
 	callers.Wait()
 }
 
-// A hook may keep the result that it is called with.
+// A hook may keep the result that it receives.
 func TestResultsThatHooksKeepDoNotChange(t *testing.T) {
 	var kept, copies []json.RawMessage
 	h := &host.Host{Servers: []host.ServerConfig{repeating(t)},
@@ -225,7 +226,7 @@ func TestResultsThatHooksKeepDoNotChange(t *testing.T) {
 	}
 }
 
-// Members that no revision defines, explicit false and empty values, numbers in another notation, and escapes.
+// Fields that no revision defines, explicit false and empty values, numbers in another notation, and escapes.
 const (
 	odd           = `"x-unknown":[1.50,{"b":null,"a":"caf\u00e9"}],"title":""`
 	oddMeta       = `"_meta":{"example.com/k":[ 1e2]}`
@@ -305,7 +306,7 @@ func TestResultsAreForwardedUnchanged(t *testing.T) {
 	up[mcp.MethodCallTool] = `{` + called + `}`
 	up[mcp.MethodGetPrompt] = `{` + got + `}`
 	up[mcp.MethodReadResource] = `{` + read + `}`
-	members := func(source json.RawMessage) string { // without those of the gateway
+	members := func(source json.RawMessage) string { // without the gateway's own fields
 		for _, own := range []string{`"resultType":"complete",`,
 			`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"gateway","version":"1"}},`,
 			`"ttlMs":0,"cacheScope":"private",`} {
@@ -323,7 +324,7 @@ func TestResultsAreForwardedUnchanged(t *testing.T) {
 		}
 		if result, err := c.CallTool(t.Context(), "up__t", nil, client.WithSource()); err != nil {
 			t.Error(err)
-		} else if revision.Modern() { // _meta also has the gateway's name, and comes first
+		} else if revision.Modern() { // _meta also contains the gateway's name, and comes first
 			meta, _ := jsonrpc.Get(result.Source, "_meta")
 			kept, _ := jsonrpc.Get(meta, "example.com/k")
 			check("_meta", kept, nil, `[ 1e2]`)
@@ -398,7 +399,7 @@ func errorOf(text string) *jsonrpc.Error {
 	return e
 }
 
-// A client of 2026-07-28 is asked to have its user open the URL, and the call is repeated.
+// A client of 2026-07-28 is asked to let its user open the URL, and the call is repeated.
 func TestRequiredURLsAreForwardedToModernClients(t *testing.T) {
 	up := oddUpstream()
 	up[mcp.MethodCallTool] = `error {"code":-32042,"message":"open","data":{"elicitations":[{"mode":"url",` +
@@ -433,7 +434,8 @@ func TestMetaOfRequestsIsForwarded(t *testing.T) {
 	})
 }
 
-// A login that a server needs is an error with its URL, which also a client without event streams can open.
+// If a server needs a login, the client receives an error with the URL, which even a client without event
+// streams can open.
 func TestClientsOfJSONReceiveTheURLOfALogin(t *testing.T) {
 	up := &server.Server{}
 	server.AddTool(up, mcp.Tool{Name: "t"}, func(context.Context, none) (string, error) { return "", nil })

@@ -32,7 +32,7 @@ type rootsServer struct {
 	far     transport.Conn
 	answers chan string // the roots, or the error
 	asked   atomic.Int64
-	eager   atomic.Bool // it requests the roots before it answers a call
+	eager   atomic.Bool // whether it requests the roots before it answers a call
 }
 
 func startRootsServer(t *testing.T) (*rootsServer, host.ServerConfig) {
@@ -85,7 +85,7 @@ func (u *rootsServer) ask() {
 		mcp.MethodListRoots, nil))
 }
 
-// expect fails the test unless the next answer has a text.
+// expect fails the test unless the next answer contains a text.
 func (u *rootsServer) expect(t *testing.T, text string) {
 	t.Helper()
 	must.CheckContains(t, u.answer(t), text)
@@ -102,7 +102,7 @@ func (u *rootsServer) answer(t *testing.T) string {
 	}
 }
 
-// A server that all programs of a user share receives the roots of the one that has used it last.
+// A server that all programs of a user share receives the roots of the program that used it last.
 func TestSharedServerReceivesTheRootsOfTheLastProgram(t *testing.T) {
 	u, config := startRootsServer(t)
 	s := &server.Server{Name: "gateway"}
@@ -131,8 +131,8 @@ func TestSharedServerReceivesTheRootsOfTheLastProgram(t *testing.T) {
 	u.expect(t, "file:///bob")
 }
 
-// A server over a byte stream that requests the roots shortly before it answers a call receives those of the session,
-// although the call ends before the client answers.
+// A server over a byte stream that requests the roots shortly before it answers a call receives the roots of the
+// session, although the call ends before the client answers.
 func TestRootsThatAreRequestedDuringACallOutliveIt(t *testing.T) {
 	for _, r := range sessionRevisions() {
 		for name, dial := range map[string]func(testing.TB, *server.Server,
@@ -161,7 +161,7 @@ func TestRootsThatAreRequestedDuringACallOutliveIt(t *testing.T) {
 	}
 }
 
-// A change of roots reaches the sessions with a server that each of two replicas has for the session of the client.
+// A change of roots reaches the server on both sessions that two replicas hold with it for the client's session.
 func TestChangesOfRootsReachTheServerFromAllReplicas(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20250326, mcp.V20250618, mcp.V20251125} {
 		t.Run(string(r), func(t *testing.T) {
@@ -266,7 +266,7 @@ type asked struct {
 	meta    mcp.Meta
 }
 
-// dialAsked returns a client of s, and the last question to it.
+// dialAsked returns a client of s, and a function that returns the last question that it was asked.
 func dialAsked(t *testing.T, s *server.Server, r mcp.Revision) (*client.Client, func() asked) {
 	questions := make(chan asked, 1)
 	d := client.Dialer{Revision: r, Logger: quiet}
@@ -356,8 +356,8 @@ func TestRootsRequestNamesTheServer(t *testing.T) {
 	}
 }
 
-// The questions of the only server are unchanged if its names are. Later clients declare whether they support
-// includeContext.
+// The questions of the only server are unchanged if its names are unchanged. Newer clients declare whether
+// they support includeContext.
 func TestQuestionsOfAServerWithoutAPrefixAreUnchanged(t *testing.T) {
 	for r, included := range map[mcp.Revision]mcp.IncludeContext{
 		mcp.V20250618: mcp.IncludeThisServer, mcp.V20260728: "",

@@ -79,7 +79,7 @@ func TestLazyServerThatIsAddedLaterStartsWhenItIsNeeded(t *testing.T) {
 	t.Error("the server has not started")
 }
 
-// The first request that needs what a lazy server has starts it, and has it.
+// The first request that needs something from a lazy server starts the server and succeeds.
 func TestFirstRequestStartsLazyServers(t *testing.T) {
 	lists := func(ctx context.Context, c *client.Client) bool {
 		for tool := range c.Tools(ctx) {
@@ -188,7 +188,7 @@ func awaitInstructions(t *testing.T, instructions func() string, want string) {
 	}
 }
 
-// A tool can be called when WaitReady has returned, which is not before Run has registered it.
+// Once WaitReady has returned, a tool can be called: WaitReady waits until Run has registered it.
 func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 	upstream := &server.Server{Name: "greeter"}
 	server.AddTool(upstream, mcp.Tool{Name: "greet"}, func(context.Context, struct{}) (string, error) {
@@ -239,7 +239,7 @@ func TestWaitReadyWaitsForTheRegistrations(t *testing.T) {
 }
 
 // Many clients list once, right after the gateway has started, and do not follow changes. Requests wait for servers
-// that are starting, for a limited time, and an error names the server.
+// that are starting, but only for a limited time; after that, an error names the server.
 func TestFirstRequestsWaitForServersThatAreStarting(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		for _, request := range []string{"list", "call", "prompt", "read"} {
@@ -262,7 +262,7 @@ func TestFirstRequestsWaitForServersThatAreStarting(t *testing.T) {
 				must.CheckThat(t, took <= 8*time.Second, "%s: %s after %v", r, request, took)
 			})
 		}
-		synctest.Test(t, func(t *testing.T) { // a server that needs too long
+		synctest.Test(t, func(t *testing.T) { // a server that takes too long
 			c, release := startingSlowly(t, r, time.Hour)
 			began := time.Now()
 			must.CheckEqual(t, len(listed(t, c)), 1, r)
@@ -284,7 +284,7 @@ func TestFirstRequestsWaitForServersThatAreStarting(t *testing.T) {
 	}
 }
 
-// startingSlowly returns a client of a gateway to two servers, of which one needs some time to start.
+// startingSlowly returns a client of a gateway to two servers, one of which takes some time to start.
 func startingSlowly(t *testing.T, r mcp.Revision, delay time.Duration) (c *client.Client, release func()) {
 	fast, slow := upstreamOf(t, "fast", "t"), upstreamOf(t, "slow", "t")
 	released := make(chan struct{})

@@ -11,26 +11,26 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// routes tell which server a URI at the gateway belongs to. They do not depend on the order of the
-// servers: a URI or template that two servers claim belongs to neither, and each has it with its
-// prefix, so that no server displaces another. They are immutable once they are in use.
+// routes says which server a URI at the gateway belongs to. It does not depend on the order of the
+// servers: a URI or template that two servers claim belongs to neither, and each serves it under
+// its prefix, so that no server displaces another. It is immutable once it is in use.
 type routes struct {
 	servers   []string
-	exact     map[string]string // from the URI of a resource to its server, or shared
+	exact     map[string]string // server, or shared, by the URI of a resource
 	prefixed  map[string]bool   // the servers with CallerAuth, whose resources always have a prefix
 	templates prefixes
 }
 
-// shared is the server of what several servers claim. A server has a name.
+// shared takes the place of a server's name, which is never empty, where several servers claim the same URI.
 const shared = ""
 
-// offers are the resources and templates of one server.
+// offers contains the resources and templates of one server.
 type offers struct {
 	resources []*registration[mcp.Resource]
 	templates []*registration[mcp.ResourceTemplate]
 }
 
-// newRoutes sets the URIs that the resources and templates of all servers are to have at the gateway.
+// newRoutes returns the routes for the resources and templates of all servers.
 func newRoutes(servers []string, prefixed map[string]bool, of func(server string) offers) *routes {
 	r := &routes{servers: slices.Clone(servers), exact: make(map[string]string), prefixed: maps.Clone(prefixed)}
 	for _, server := range servers {
@@ -62,7 +62,7 @@ func newRoutes(servers []string, prefixed map[string]bool, of func(server string
 	return r
 }
 
-// claim records that a server has a key.
+// claim records that a server claims a key.
 func claim(owners map[string]string, key, server string) {
 	if other, ok := owners[key]; ok && other != server {
 		server = shared
@@ -71,7 +71,7 @@ func claim(owners map[string]string, key, server string) {
 }
 
 // owner returns the server that a URI belongs to, or shared; ok is false if no server claims it. A
-// template has the URIs that no server lists.
+// template serves only URIs that no server lists.
 func (r *routes) owner(uri string) (server string, ok bool) {
 	uri = canonical(uri)
 	if isReserved(uri) {
@@ -87,16 +87,16 @@ func (r *routes) owner(uri string) (server string, ok bool) {
 	return r.templates.owner(uri)
 }
 
-// has reports whether a URI at the gateway belongs to an entry of a server whose URIs have the prefix.
+// has reports whether a URI at the gateway belongs to an entry that a server serves under prefix.
 func (r *routes) has(server, prefix, uri string) bool {
 	owner, _ := r.owner(uri)
 	return owner == server && isReserved(canonical(uri)) == (prefix != "")
 }
 
-// uri returns the URI at the gateway for a URI in a result of a server. It is another one
-// if the URI belongs to another server at the gateway.
+// uri returns the URI at the gateway for a URI in a result of a server. It differs if the
+// URI belongs to another server at the gateway.
 func (r *routes) uri(server, uri string) string {
-	if strings.HasPrefix(uri, host.ResultURI+server+"/") { // of the host
+	if strings.HasPrefix(uri, host.ResultURI+server+"/") { // a large result of the host
 		return uri
 	}
 	owner, ok := r.owner(uri)
@@ -118,8 +118,8 @@ func (r *routes) rewrite(server string, blocks ...mcp.Content) {
 	}
 }
 
-// uriPrefix and pagePrefix begin the URIs that have the name of their server as prefix. The URI of a page begins with
-// ui:// at the gateway, too: clients accept no other one (MCP Apps 2026-01-26, Content Requirements).
+// uriPrefix and pagePrefix begin the URIs that contain the name of their server as a prefix. At the gateway, too, the
+// URI of a page begins with ui://, because clients accept nothing else (MCP Apps 2026-01-26, Content Requirements).
 const (
 	uriPrefix  = "server:"
 	pageScheme = "ui://"
@@ -139,8 +139,8 @@ func hasPrefixOf(server, uri string) bool {
 	return strings.HasPrefix(uri, uriPrefix+server+"/") || strings.HasPrefix(uri, pagePrefix+server+"/")
 }
 
-// isAllPages reports whether a template matches all pages of a server. It claims none, and always has the prefix: a
-// page that no server lists can have a URI that another server uses.
+// isAllPages reports whether a template matches all pages of a server. It claims no URI and is always served under
+// the prefix, because a page that no server lists may have a URI that another server uses.
 func isAllPages(template string) bool { return canonical(literalOf(template)) == pageScheme }
 
 // isReserved reports whether URIs that begin with literal belong to the gateway itself.
@@ -149,13 +149,13 @@ func isReserved(literal string) bool {
 		strings.HasPrefix(literal, host.ResultURI)
 }
 
-// canonical returns the form in which URIs are compared, so that another notation of a URI does not lead
-// to another server: the scheme in lower case, and percent-encoded what must be, and nothing else (RFC 3986,
-// section 6.2.2).
+// canonical returns the form in which URIs are compared, so that another spelling of a URI does not lead to
+// another server: the scheme is in lower case, and exactly those characters are percent-encoded that must be (RFC
+// 3986, section 6.2.2).
 //
-// It differs from the normal form of package resourceuri, which is for rules. Here the case of an authority
-// remains, because servers have ids there (note://Ab and note://ab are two notes) and the beginning of a template
-// may end within it. Rules do not encode characters, because ? in a pattern matches one character.
+// It differs from the normal form of package resourceuri, which is for rules. Here, the case of an authority is
+// kept, because servers put IDs there (note://Ab and note://ab are two notes) and the beginning of a template may
+// end within it. Rules do not encode characters, because ? in a pattern matches one character.
 func canonical(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, ":")
 	if lower := strings.ToLower(scheme); ok && lower != scheme {
@@ -199,5 +199,5 @@ func literalOf(template string) string {
 }
 
 // isAnyScheme reports whether a template that begins with literal matches URIs of any scheme. It does
-// not claim them: it is for what no other template matches.
+// not claim them: it serves only URIs that no other template matches.
 func isAnyScheme(literal string) bool { return !strings.Contains(literal, ":") }

@@ -24,13 +24,13 @@ import (
 	"github.com/parley-mcp/parley/skills"
 )
 
-// The gateway lists the skills of all servers that declare the extension. The URIs of a skill are those of its
-// resources at the gateway; if one of them has the prefix of its server there, all have it. What the policy denies to
-// a caller is left out, as in other lists.
+// The gateway lists the skills of all servers that declare the extension. At the gateway, a skill has the URIs of its
+// resources; if one of them carries the prefix of its server, all do. What the policy denies to a caller is left out,
+// as in other lists.
 
 const skillScheme = "skill:"
 
-// skillFiles is a template of the files of skills. Servers serve them, and need not list them.
+// skillFiles is a template for the files of skills. Servers serve these files but need not list them.
 var skillFiles = mcp.ResourceTemplate{URITemplate: skillScheme + "//{+path}", Name: "skills",
 	Description: "Files of skills"}
 
@@ -48,7 +48,7 @@ func withSkillFiles(status *host.ServerStatus) []mcp.ResourceTemplate {
 // skillServer is a server with skills.
 type skillServer struct {
 	name        string
-	directories bool // it has resources/directory/read
+	directories bool // it supports resources/directory/read
 }
 
 // updateSkills makes the gateway declare the extension while one of its servers does.
@@ -94,13 +94,14 @@ func (g *Gateway) updateSkills(status host.ServerStatus) {
 	}
 }
 
-// skillPage is where a page of the list begins: at a cursor of a server, or at its beginning.
+// skillPage says where a page of the list begins: at a cursor of a server, or at the beginning of its list.
 type skillPage struct {
 	Server string `json:"s"`
 	Cursor string `json:"c,omitempty"`
 }
 
-// listSkills serves skills/list: a page of one server at a time. It leaves out servers that fail, unless all do.
+// listSkills serves skills/list, one page of one server at a time. It leaves out servers that fail, unless all
+// fail.
 func (g *Gateway) listSkills(ctx context.Context, params json.RawMessage) (any, error) {
 	var at skillPage
 	if cursor, ok := jsonrpc.MembersOf(params).Get("cursor"); ok {
@@ -156,7 +157,8 @@ func skillList(all []*skills.Skill, next *skillPage) any {
 	return result
 }
 
-// stale returns hints that forbid to cache a result: the gateway does not know how long those of a policy are valid.
+// stale returns hints that forbid caching a result, because the gateway does not know how long a decision of the
+// policy is valid.
 func stale() mcp.CacheHints {
 	return mcp.CacheHints{TTLMs: new(int64), CacheScope: mcp.CacheScopePrivate}
 }
@@ -200,7 +202,8 @@ func (g *Gateway) askForSkills(ctx context.Context, name, method string, params 
 }
 
 // skillAt returns a skill of a server as the caller of ctx sees it: with the URIs at the gateway, and without files
-// that the policy denies. It is nil if the policy denies its SKILL.md, or Review does not accept it.
+// that the policy denies. It returns nil if the policy denies the skill's SKILL.md, or Review does not accept the
+// skill.
 func (g *Gateway) skillAt(ctx context.Context, name string, s *skills.Skill) *skills.Skill {
 	hidden := g.hiddenFiles(ctx, name)
 	if hidden(s.URI) || g.review(ctx, name, s) != nil {
@@ -245,12 +248,12 @@ func (g *Gateway) review(ctx context.Context, name string, s *skills.Skill) erro
 	return err
 }
 
-// maxParents limits the directories in which the skill of a file is looked for.
+// maxParents limits the directories that are searched for the skill of a file.
 const maxParents = 16
 
-// reviewedSkill returns a skill of a server that Review accepts and that covers a file, which may be in several. It
-// asks for the entries each time, because they may have changed. The error says why there is none. Without a Review,
-// and for a file that is in no skill and has another scheme than skill, it returns nil.
+// reviewedSkill returns a skill of a server that Review accepts and that covers a file; a file may belong to several
+// skills. It asks for the entries each time, because they may have changed. If there is no such skill, the error
+// says why. It returns nil without a Review, and for a file that belongs to no skill and whose scheme is not skill.
 func (g *Gateway) reviewedSkill(ctx context.Context, name, file string,
 	covers func(*skills.Skill) bool) (*skills.Skill, error) {
 	if g.host.Review == nil || !slices.ContainsFunc(*g.skills.Load(),
@@ -266,7 +269,7 @@ func (g *Gateway) reviewedSkill(ctx context.Context, name, file string,
 	for _, uri := range entriesFor(file) {
 		s, err := skills.Get(g.withCaller(ctx), g.host.Client(name), uri)
 		if err != nil {
-			if !errors.As(err, new(*jsonrpc.Error)) { // else there is no such skill
+			if !errors.As(err, new(*jsonrpc.Error)) { // otherwise, there is no such skill
 				reason = err
 			}
 			continue
@@ -284,12 +287,11 @@ func (g *Gateway) reviewedSkill(ctx context.Context, name, file string,
 	return nil, jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "%.200q is denied: %s", file, reason)
 }
 
-// entriesFor returns the URIs that the SKILL.md of a skill with a file can have, those of the nearest directories
-// first.
+// entriesFor returns the URIs that the SKILL.md of a skill with this file may have, nearest directories first.
 func entriesFor(file string) (all []string) {
 	file, _, _ = strings.Cut(file, "?")
 	file, _, _ = strings.Cut(file, "#")
-	for _, dir := range []string{file, canonical(file)} { // several URIs can be those of one file
+	for _, dir := range []string{file, canonical(file)} { // one file may have several URIs
 		for range maxParents {
 			end := strings.LastIndexByte(dir, '/')
 			if end <= 0 || strings.HasSuffix(dir[:end], ":/") {
@@ -304,7 +306,8 @@ func entriesFor(file string) (all []string) {
 	return all
 }
 
-// readSkill reads a resource of a server. A file of a skill is the one that an entry describes that Review accepts.
+// readSkill reads a resource of a server. It reads a file of a skill only if the file is as an entry that Review
+// accepts describes it.
 func (g *Gateway) readSkill(ctx context.Context, name, uri string) (*mcp.ReadResourceResult, error) {
 	ctx = g.withCaller(ctx)
 	r := &reading{Client: g.host.Client(name), options: callOptions(ctx, g.options().content)}
@@ -339,11 +342,11 @@ func (r *reading) ReadResource(ctx context.Context, uri string,
 	return r.result, err
 }
 
-// withheldSkills are the skills that Review did not accept, with its errors, so that each is recorded once. It is safe
-// for concurrent use.
+// withheldSkills contains the skills that Review did not accept, with its errors, so that each is recorded once. It is
+// safe for concurrent use.
 type withheldSkills struct {
 	mu  sync.Mutex
-	all map[[2]string]string // by server and URI
+	all map[[2]string]string // error texts by server and URI
 }
 
 // maxWithheld limits the skills of withheldSkills. When there are more, all are forgotten.
@@ -464,7 +467,7 @@ func (g *Gateway) readDirectory(ctx context.Context, params json.RawMessage) (an
 		switch {
 		case hidden(r.URI):
 			continue
-		case !isIn(r.URI, inside) || resourceuri.HasDots(r.URI): // it could be that of another server
+		case !isIn(r.URI, inside) || resourceuri.HasDots(r.URI): // it could belong to another server
 			g.logger().WarnContext(ctx, "ignoring an entry of a directory: its URI must begin with the URI of the "+
 				"directory",
 				"server", owner.name, "directory", there, "uri", r.URI)
@@ -472,9 +475,9 @@ func (g *Gateway) readDirectory(ctx context.Context, params json.RawMessage) (an
 		case skill != nil && skill.Files != nil && !slices.ContainsFunc(skill.Files, func(f skills.File) bool {
 			return f.URI == r.URI || isIn(f.URI, strings.TrimSuffix(r.URI, "/")+"/")
 		}):
-			continue // it was added later
+			continue // the file was added later
 		}
-		r.URI = strings.TrimSuffix(uri, there) + r.URI // with the prefix of the directory
+		r.URI = strings.TrimSuffix(uri, there) + r.URI // add the prefix of the directory
 		r.Meta = r.Meta.Forwardable()
 		kept = append(kept, r)
 	}

@@ -59,8 +59,8 @@ func skillsOf(t *testing.T, c *client.Client) (all []string) {
 	return all
 }
 
-// The skills of one server have their URIs. Those of several servers, which have templates for all skills, have the
-// server as prefix, so that skills with one URI are two.
+// The skills of a single server keep their URIs. The skills of several servers, which have templates for all
+// skills, are prefixed with the server, so that two skills with the same URI stay apart.
 func TestSkillsOfServersStayApart(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		one := inMemory(t, "first", withSkills(t, "one", "pdf", "refunds"))
@@ -97,7 +97,7 @@ func TestManySkillsHavePages(t *testing.T) {
 	must.CheckEqual(t, n, 1000)
 }
 
-// Encoders write null for what they do not set.
+// Some encoders write null for fields that are not set.
 func TestListsOfSkillsBeginWithoutCursorIfItIsNull(t *testing.T) {
 	c := mcptest.Dial(t, gatewayTo(t, inMemory(t, "first", withSkills(t, "one", "pdf"))))
 	for method, params := range map[string]string{
@@ -116,7 +116,8 @@ func TestGatewaysWithoutSkillsDoNotDeclareThem(t *testing.T) {
 	must.CheckThat(t, !declared, "declared")
 }
 
-// A skill whose SKILL.md the policy denies to a caller is neither listed nor read, and a denied file is in no list.
+// A skill whose SKILL.md the policy denies to a caller is neither listed nor read, and a denied file appears in no
+// list.
 func TestPolicyHidesSkills(t *testing.T) {
 	u := newUsers(t, "ada", "bob")
 	up := httptest.NewServer(withSkills(t, "one", "pdf", "refunds", "salaries"))
@@ -195,8 +196,8 @@ func TestReviewWithholdsSkills(t *testing.T) {
 	must.CheckEqual(t, n, 1)
 }
 
-// A skill that Review does not accept cannot be read as a resource, in any notation, and neither can a file whose entry
-// is another one than its contents.
+// A skill that Review does not accept cannot be read as a resource, however its URI is spelled, and neither can a file
+// that differs from its entry.
 func TestFilesOfWithheldSkillsAreNotRead(t *testing.T) {
 	up := withSkills(t, "one", "pdf", "refunds")
 	server.AddStatic(up, mcp.Resource{URI: "note://a/b", Name: "b"}, "b")
@@ -244,7 +245,7 @@ func TestFilesOfWithheldSkillsAreNotRead(t *testing.T) {
 	}
 }
 
-// The URI of an entry in a directory could be that of another server.
+// The URI of an entry in a directory could belong to another server.
 func TestDirectoriesHaveTheirOwnEntriesOnly(t *testing.T) {
 	evil := &server.Server{Name: "evil"}
 	must.Do(t, evil.RegisterExtension(server.Extension{ID: mcp.ExtensionSkills, AnyClient: true,

@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// beforeSubscribe lets the policy decide about the subscription of a client to a resource of a server. The URIs at
-// the gateway have the prefix.
+// beforeSubscribe lets the policy decide on the subscription of a client to a resource of a server. prefix is the
+// prefix of the URIs at the gateway.
 func (g *Gateway) beforeSubscribe(serverName, prefix string) server.Option {
 	return server.BeforeSubscribe(func(ctx context.Context, uri string) error {
 		if !g.routes.Load().has(serverName, prefix, uri) { // see readUnlisted
@@ -31,8 +31,8 @@ func (g *Gateway) beforeSubscribe(serverName, prefix string) server.Option {
 	})
 }
 
-// watchCaller is server.Server.WhileListening: it watches the lists that servers with CallerAuth have for the caller of
-// ctx.
+// watchCaller implements server.Server.WhileListening: it watches the lists that servers with CallerAuth offer to the
+// caller of ctx.
 func (g *Gateway) watchCaller(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -62,8 +62,8 @@ func (g *Gateway) watchCaller(ctx context.Context) {
 	}
 }
 
-// watchListsOf notifies the clients of the caller of ctx of changes of its lists of one server, until ctx or Run ends.
-// The host may have no server with the name for some time, and another one later.
+// watchListsOf notifies the clients of the caller of ctx when the caller's lists of one server change, until ctx or
+// Run ends. For some time, the host may have no server with the name, and later a different one.
 func (g *Gateway) watchListsOf(ctx context.Context, serverName string) {
 	who := server.PrincipalOf(ctx)
 	for {
@@ -95,8 +95,8 @@ func (p *callers) forget(who principal.Principal, serverName string) {
 	}
 }
 
-// hideDenied is the filter of what only some callers have: it hides what the policy denies to a caller whatever the
-// arguments are. Subjects are of type *host.Request.
+// hideDenied is the filter for entries that only some callers have: it hides what the policy denies to a caller
+// whatever the arguments are. Subjects are of type *host.Request.
 func (g *Gateway) hideDenied(caller principal.Principal, _ string) func(subject any) bool {
 	hides := g.host.Hides(caller)
 	if hides == nil {
@@ -105,7 +105,7 @@ func (g *Gateway) hideDenied(caller principal.Principal, _ string) func(subject 
 	return func(subject any) bool { return hides(subject.(*host.Request)) }
 }
 
-// hide is the filter of what all callers have: it also hides the tools that clients search for.
+// hide is the filter for entries that all callers have: it also hides the tools that clients search for.
 func (g *Gateway) hide(caller principal.Principal, method string) func(subject any) bool {
 	if method == mcp.MethodListTools && !g.discovery.lists() {
 		return func(any) bool { return true }
@@ -113,8 +113,8 @@ func (g *Gateway) hide(caller principal.Principal, method string) func(subject a
 	return g.hideDenied(caller, method)
 }
 
-// updatesFor notifies the callers to whom the policy does not deny the subscription. The URIs at the gateway have the
-// prefix.
+// updatesFor notifies the callers to whom the policy does not deny the subscription. prefix is the prefix of the URIs
+// at the gateway.
 func (v *view) updatesFor(serverName, prefix string) []server.Option {
 	if v.host.Policy == nil {
 		return nil
@@ -147,7 +147,7 @@ func (g *Gateway) followPolicy(ctx context.Context) {
 	for {
 		select {
 		case <-changed:
-			changed = g.host.PolicyChanges() // first, so that no change is missed
+			changed = g.host.PolicyChanges() // before the notification, so that no change is missed
 			g.server.CatalogsChanged()
 		case <-ctx.Done():
 			return

@@ -19,7 +19,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// The members of a result whose content is text, which the gateway does not decode.
+// The fields of a result whose content is text, which the gateway does not decode.
 const (
 	textBlocks  = `"content":[{"type":"text","text":"caf\u00e9\n\\","x-unknown":1.50},{"x":[],"text":"","type":"text"}]`
 	textMembers = textBlocks + `,"x-unknown":{"b":1e2,"a":"\u00e9"},"ttlMs":7`
@@ -40,13 +40,13 @@ func calledAt(t *testing.T, s *server.Server, r mcp.Revision) (*mcp.CallToolResu
 	return mcptest.Dial(t, s, mcptest.WithRevision(r)).CallTool(t.Context(), "up__t", nil, client.WithSource())
 }
 
-// object returns an object with these members; an empty one is left out.
+// object returns an object with these fields; an empty string is left out.
 func object(members ...string) string {
 	return "{" + strings.Join(slices.DeleteFunc(members, func(m string) bool { return m == "" }), ",") + "}"
 }
 
-// expect fails the test unless the source of a result has these members, in their order. In
-// 2026-07-28 the gateway adds its members, and _meta comes first.
+// expect fails the test unless the source of a result contains exactly these fields, in
+// this order. In 2026-07-28, the gateway adds its own fields, and _meta comes first.
 func expect(t *testing.T, what string, r mcp.Revision, result *mcp.CallToolResult, meta string, members ...string) {
 	t.Helper()
 	if r.Modern() {
@@ -93,7 +93,7 @@ func TestTextIsForwardedBetweenAllRevisions(t *testing.T) {
 	}
 }
 
-// Results with other blocks than text have the bytes of the server, too. Blocks that a revision
+// Results with blocks other than text keep the bytes of the server, too. Blocks that a revision
 // does not define are changed.
 func TestOtherBlocksAreForwardedBetweenAllRevisions(t *testing.T) {
 	const (
@@ -132,7 +132,7 @@ func TestOtherBlocksAreForwardedBetweenAllRevisions(t *testing.T) {
 	}
 }
 
-// The protocol members of _meta, and an empty _meta, are not forwarded.
+// Entries of _meta that the protocol defines, and an empty _meta, are not forwarded.
 func TestMembersOfTheConnectionAreNotForwarded(t *testing.T) {
 	for _, meta := range []string{``, `,"_meta":{}`,
 		`,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up"},"not a key":1,` +
@@ -145,7 +145,7 @@ func TestMembersOfTheConnectionAreNotForwarded(t *testing.T) {
 	}
 }
 
-// A message is one line. Over HTTP it need not be.
+// On a byte stream, a message is one line. Over HTTP, it need not be.
 func TestForwardedTextHasNoLineBreaks(t *testing.T) {
 	up := textUpstream("{\r\n\"content\" :\n[ {\"type\":\"text\",\r\n\"text\":\"a\"}\n]," +
 		"\"x\":{\n}\n}").at(mcp.V20260728)
@@ -160,7 +160,7 @@ func TestForwardedTextHasNoLineBreaks(t *testing.T) {
 	})
 }
 
-// What a tool has done is not lost because a part of its result has a fault.
+// The result of a tool is not lost because part of it is faulty.
 func TestFaultsOfResultsAreContained(t *testing.T) {
 	const text, image = `{"type":"text","text":"good"}`, `{"type":"image","data":"?","mimeType":"a/b"}`
 	for result, want := range map[string]string{
@@ -192,7 +192,7 @@ func TestFaultsOfResultsAreContained(t *testing.T) {
 	}
 }
 
-// A result that is not valid does not reach the client.
+// An invalid result does not reach the client.
 func TestInvalidTextIsNotForwarded(t *testing.T) {
 	for _, invalid := range []string{
 		`"content":[{"type":"text","text":"evil"}],"content":[]`, `"content":[{"type":"text","text":"evil","text":""}]`,
@@ -207,7 +207,7 @@ func TestInvalidTextIsNotForwarded(t *testing.T) {
 	} {
 		for _, from := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 			if strings.Contains(invalid, "resultType") && !from.Modern() {
-				continue // an unknown member
+				continue // an unknown field
 			}
 			s := gatewayTo(t, textUpstream(`{`+invalid+`}`).at(from).start(t, "up"))
 			for _, to := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {

@@ -20,8 +20,8 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// upstream is a server that answers requests with results as they are, by method. After "error " comes an error. In a
-// result, <uri> is the URI of the request. Its revision is 2025-11-25 unless at changes it.
+// upstream is a server that answers requests with results as they are, by method. A text that begins with "error " is
+// an error. In a result, <uri> stands for the URI of the request. The revision is 2025-11-25, unless at changes it.
 type upstream map[string]string
 
 // start serves until the test ends.

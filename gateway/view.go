@@ -18,16 +18,16 @@ import (
 // may be compared with all of them.
 const maxTemplates = 1000
 
-// view registers entries of servers with a catalog: those for all callers with the catalog of the gateway's server,
-// and those that a server with CallerAuth lists for some callers with a catalog of their own.
+// view registers entries of servers with a catalog: entries for all callers with the catalog of the gateway's
+// server, and entries that a server with CallerAuth lists for some callers with a separate catalog.
 type view struct {
 	*Gateway
 	catalog      *server.Catalog
-	filter       *server.ListFilter                // of lists
-	ofCallers    bool                              // resources have a prefix, and updates are for one caller
-	withoutLogin bool                              // a caller whose call succeeds has logged in
+	filter       *server.ListFilter                // filter of lists
+	ofCallers    bool                              // resources have a prefix, and updates go to one caller
+	withoutLogin bool                              // if a call succeeds, the caller has logged in
 	capabilities map[string]mcp.ServerCapabilities // by server
-	schemas      map[string]*schema.Budget         // of the tools, by server
+	schemas      map[string]*schema.Budget         // budgets of the tools' schemas, by server
 
 	visible   sync.Map // the registered tools by name, *visibleTool
 	tools     registrations[host.Tool]
@@ -76,7 +76,7 @@ func (v *view) set(status *host.ServerStatus) {
 	v.templates.set(v.logger(), status.Name, uri, withPages(status, withSkillFiles(status)))
 }
 
-// apply registers the entries of servers under the names that they are to have.
+// apply registers the entries of servers under their wanted names.
 func (v *view) apply(servers []string) {
 	v.prompts.apply(servers)
 	v.resources.apply(servers)
@@ -172,7 +172,7 @@ func (v *view) registerPrompt(serverName, name string, p *host.Prompt) string {
 	return name
 }
 
-// usable returns the arguments of a prompt without those that have no name, or the name of another one.
+// usable returns the arguments of a prompt, without arguments that have no name or a duplicate name.
 func usable(logger *slog.Logger, all []mcp.PromptArgument) []mcp.PromptArgument {
 	seen := map[string]bool{"": true}
 	return slices.DeleteFunc(slices.Clone(all), func(a mcp.PromptArgument) bool {
@@ -230,8 +230,8 @@ func (v *view) registerTemplate(serverName, want string, t *mcp.ResourceTemplate
 }
 
 // registerURI registers the wanted URI and returns it. If it cannot be registered, for
-// example because the program has registered it, registerURI tries the URI with the name
-// of the server as prefix.
+// example because the program has registered it, registerURI tries the URI prefixed with
+// the name of the server.
 func (v *view) registerURI(
 	serverName, uri, want string, register func(uri, prefix string, options ...server.Option) error,
 ) string {
@@ -255,7 +255,7 @@ func (v *view) registerURI(
 		logger.Warn("resource not registered", "uri", prefix+uri, "error", err)
 		return ""
 	}
-	if !v.ofCallers && !isAllPages(uri) { // else resources always have a prefix
+	if !v.ofCallers && !isAllPages(uri) { // otherwise, resources always have a prefix
 		if want != uri {
 			logger = logger.With("reason", "another server uses this URI, or may use it")
 		}

@@ -38,8 +38,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// Each server fails in its own way while users call all of them. The calls to the others succeed, a server that has
-// failed serves again, and no process remains.
+// Each server fails in its own way while users call all of them. Calls to the other servers succeed, a failed
+// server serves again, and no process remains.
 func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 	f := newFixture(t)
 	var servers []host.ServerConfig
@@ -70,14 +70,14 @@ func TestFaultsOfAServerDoNotAffectOthers(t *testing.T) {
 			case fault.name == "is stopped":
 				f.signal(name, syscall.SIGCONT)
 			case !fault.survives:
-				// A server that has closed its input serves until the pending read has returned.
+				// A server that has closed its input continues until the pending read returns.
 				f.awaitEnd(before)
 			}
 			tester.awaitTools(name) // it serves again
 			l.recovered(name)
 		}
 	})
-	// Signals from outside, at any time of a call.
+	// Signals from outside, at any moment of a call.
 	for _, name := range names[len(serverFaults):] {
 		l.fail(name)
 		f.signal(name, syscall.SIGKILL)
@@ -130,7 +130,7 @@ func TestServersThatDoNotStartDoNotAffectOthers(t *testing.T) {
 	f.finish()
 }
 
-// A gateway that is killed leaves no process: neither servers, nor their children, nor those that ignore SIGTERM and
+// A gateway that is killed leaves no process: neither servers nor their children, even if they ignore SIGTERM and
 // the end of their input.
 func TestNoProcessOutlivesAGatewayThatIsKilled(t *testing.T) {
 	f := newFixture(t)
@@ -166,13 +166,13 @@ func TestNoProcessOutlivesAGatewayThatIsKilled(t *testing.T) {
 		f.ledger.Fault()
 		must.Do(t, command.Process.Kill())
 		_ = command.Wait()
-		<-called // it has one outcome, with or without an error
+		<-called // the call has one outcome, with or without an error
 	})
 	f.finish()
 }
 
 // All sessions of a server expire again and again while users call it, and the access token for it expires. No call
-// fails, and one new token is requested for each that expires.
+// fails, and one new token is requested for each expired one.
 func TestCallsSurviveTheExpiryOfSessionsAndTokens(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		for _, sharing := range []host.Sharing{host.SharingSession, host.SharingEveryone} {
@@ -226,10 +226,10 @@ func (f *fixture) expiring(name string) *expiring {
 	issuer, err := devissuer.Start(devissuer.Config{Scopes: []string{"mcp"}})
 	must.Do(t, err)
 	t.Cleanup(func() { _ = issuer.Close() })
-	open(t, f.journal) // it remains empty, because the server is in this process
+	open(t, f.journal) // the journal remains empty, because the server runs in this process
 	u := &expiring{name: name}
 	s := &server.Server{Name: name, Version: "1.0.0", Logger: slog.New(slog.DiscardHandler)}
-	// All users are one principal of this server.
+	// For this server, all users are one principal.
 	s.Limits.CallsPerSecond, s.Limits.Sessions, s.Limits.SessionsPerPrincipal = -1, 1<<20, 1<<20
 	tool := func(name string, handle func(context.Context, arguments) (string, error)) {
 		server.AddTool(s, mcp.Tool{Name: name}, func(ctx context.Context, in arguments) (string, error) {
@@ -282,13 +282,13 @@ func (u *expiring) login(t *testing.T) *oauth.Client {
 	return &oauth.Client{Logger: first.Logger, Store: first.Store}
 }
 
-// seen is the sessions or tokens that a server has received.
+// seen contains the sessions or tokens that a server has received.
 type seen struct {
 	mu      sync.Mutex
 	expired map[string]bool // by session or token
 }
 
-// use records one, and reports whether it has not expired.
+// use records the use of a session or token, and reports whether it is still valid.
 func (s *seen) use(one string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,7 +300,7 @@ func (s *seen) use(one string) bool {
 	return !expired
 }
 
-// expire lets all expire that were used.
+// expire makes everything expire that has been used.
 func (s *seen) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +316,7 @@ func (s *seen) number() int {
 }
 
 // Server processes are killed and start again while users call them. Calls that begin while a process is away wait for
-// it: only those that are in flight when it is killed fail.
+// it: only calls in flight when it is killed fail.
 func TestCallsWaitForServersThatRestart(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		t.Run(string(r), func(t *testing.T) {
@@ -355,7 +355,7 @@ func TestCallsWaitForServersThatRestart(t *testing.T) {
 						return nil
 					})
 					l.recovered(name)
-					l.awaitBegun(name, 1) // later ones wait for the same start, and each for at most 10 seconds
+					l.awaitBegun(name, 1) // later calls wait for the same start, each at most 10 seconds
 					open(t, gate)
 					tester.awaitTools(name)
 				}
@@ -363,8 +363,7 @@ func TestCallsWaitForServersThatRestart(t *testing.T) {
 					l.Proceed(20)
 					l.fail(e.name)
 					e.kill()
-					// A call on a connection of the process that has ended would be in flight, as far as the host can
-					// know.
+					// A call on a connection to the ended process would look like a call in flight to the host.
 					connections.CloseIdleConnections()
 					l.recovered(e.name)
 					l.awaitBegun(e.name, 1)
@@ -403,7 +402,7 @@ type webServer struct {
 	process *exec.Cmd
 }
 
-// webServer starts a server process, which ends with the test.
+// webServer starts a server process that ends with the test.
 func (f *fixture) webServer(name string) *webServer {
 	f.t.Helper()
 	address, err := freeaddr.New()

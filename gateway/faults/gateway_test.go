@@ -126,7 +126,7 @@ func startGateway(servers []host.ServerConfig, d client.Dialer) (*endpoint, erro
 	}}, nil
 }
 
-// gatewaySettings are the settings of a gateway process: those of its servers.
+// gatewaySettings contains the settings of a gateway process: the settings of its servers.
 type gatewaySettings struct{ Servers []settings }
 
 // runGateway is a gateway that prints its URL and serves until the end of its input.
@@ -167,7 +167,7 @@ func runGateway(text string) error {
 	return err
 }
 
-// processes returns the files of the processes that were started, see record, with the names of their servers.
+// processes returns the files of all started processes, with the names of their servers; see record.
 func (f *fixture) processes() map[string]string {
 	f.t.Helper()
 	files, err := os.ReadDir(f.pids)
@@ -231,7 +231,7 @@ func (f *fixture) finish() {
 	faulttest.Report(f.t, &f.ledger, f.began, *totalsFile)
 }
 
-// callTime is the time for one call. Only a call to a server that is stopped needs it.
+// callTime limits the time for one call. Only a call to a stopped server reaches it.
 const callTime = 10 * time.Second
 
 // user is a client of the gateway.
@@ -258,7 +258,8 @@ func (f *fixture) dial(revision mcp.Revision) *user {
 	return u
 }
 
-// awaitTools waits until the gateway has registered the tools of servers. It does so after the servers are ready.
+// awaitTools waits until the gateway has registered the tools of servers. It registers them after the servers are
+// ready.
 func (u *user) awaitTools(servers ...string) {
 	u.fixture.t.Helper()
 	for _, server := range servers {
@@ -266,7 +267,7 @@ func (u *user) awaitTools(servers ...string) {
 	}
 }
 
-// await waits until the gateway has registered tools of a server. It adds one after another.
+// await waits until the gateway has registered the tools of a server. It registers them one after another.
 func (u *user) await(server string, tools ...string) {
 	u.fixture.t.Helper()
 	faulttest.Wait(u.fixture.t, "the gateway has the tools of "+server, func() error {

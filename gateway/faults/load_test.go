@@ -13,7 +13,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// load is users who call tools of all servers. A call fails if a server without a fault returns an error.
+// load is a number of users who call tools of all servers. A call fails if a server without a fault
+// returns an error.
 type load struct {
 	*faulttest.Load
 	fixture *fixture
@@ -23,11 +24,11 @@ type load struct {
 	states map[string]*state
 }
 
-// state is what the load knows of a server.
+// state is what the load knows about a server.
 type state struct {
-	begun  int64 // calls
-	faults int64 // that have begun
-	fails  bool  // calls may fail
+	begun  int64 // number of calls begun
+	faults int64 // number of faults begun
+	fails  bool  // whether calls may fail
 }
 
 // think is the longest time between two calls of a user.
@@ -80,7 +81,7 @@ func (l *load) state(server string) state {
 	return *l.states[server]
 }
 
-// fail lets calls to a server fail that are in flight, or begin before recovered is called.
+// fail permits calls to a server to fail if they are in flight or begin before recovered is called.
 func (l *load) fail(server string) {
 	l.fixture.ledger.Fault()
 	l.mu.Lock()
@@ -89,7 +90,7 @@ func (l *load) fail(server string) {
 	l.states[server].fails = true
 }
 
-// recovered ends what fail has begun: later calls must not fail.
+// recovered undoes fail: later calls must not fail.
 func (l *load) recovered(server string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // loads is the number of tests and subtests that call repeat.
 const loads = 8
 
-// repeat calls f once, or for a part of the time of the flag -duration.
+// repeat calls f once, or again and again for a share of the time that the flag -duration sets.
 func repeat(f func()) {
 	until := time.Now().Add(*duration / loads)
 	for first := true; first || time.Now().Before(until); first = false {

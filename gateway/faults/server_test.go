@@ -26,17 +26,17 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// settings are the settings of a server process.
+// settings contains the settings of a server process.
 type settings struct {
 	Name     string
-	Journal  string // file
-	Pids     string // directory with a file for each process, see record
-	Stubborn bool   // ignore SIGTERM and the end of the input
-	Address  string // to serve over HTTP instead of the standard input and output; may be empty
-	Gate     string // file; the process waits until there is one. May be empty
+	Journal  string // file of the journal
+	Pids     string // directory with a file for each process; see record
+	Stubborn bool   // whether to ignore SIGTERM and the end of the input
+	Address  string // address to serve at over HTTP; empty: standard input and output
+	Gate     string // file that the process waits for; may be empty
 }
 
-// arguments are the arguments of every tool.
+// arguments contains the arguments of every tool.
 type arguments struct {
 	// Nonce identifies the call in the ledger. Every tool returns it.
 	Nonce string `json:"nonce"`
@@ -97,8 +97,8 @@ func runServer(text string) error {
 }
 
 // record creates the file of a process, with the name of its server, and locks it. The lock ends with the process, or
-// with the last one that has inherited the file. So it tells whether the process runs, although the system may use its
-// id again.
+// with the last process that inherited the file. It therefore shows whether the process runs, although the system may
+// reuse its ID.
 func record(dir, file, name string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, file), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -140,11 +140,11 @@ func steps(ctx context.Context, in arguments) (string, error) {
 	return in.Nonce, nil
 }
 
-// output is the standard input and output. A fault can write to it in between messages.
+// output wraps standard input and output, so that a fault can write between messages.
 type output struct {
 	mu   sync.Mutex
 	file *os.File
-	cut  bool // end the process in the middle of the next message
+	cut  bool // whether to end the process in the middle of the next message
 }
 
 func (o *output) Read(b []byte) (int, error) { return os.Stdin.Read(b) }
@@ -166,10 +166,10 @@ func die() {
 	select {}
 }
 
-// serverFaults are the faults of a server.
+// serverFaults lists the faults of a server.
 var serverFaults = []struct {
 	name     string
-	survives bool // the call has a result, and the connection continues
+	survives bool // the call gets a result, and the connection continues
 }{
 	{"is killed in a handler", false},
 	{"is killed while it writes", false},
@@ -252,11 +252,11 @@ func (p *process) print(text []byte) {
 	_, _ = os.Stdout.Write(text)
 }
 
-// child starts a process that has the standard input and output of this one and does not end by itself.
+// child starts a process that inherits the standard input and output and does not end on its own.
 func (p *process) child() error {
 	c := exec.Command("sleep", "1000")
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	recorded, err := record(p.Pids, "child-"+rand.Text(), "") // it is not a server
+	recorded, err := record(p.Pids, "child-"+rand.Text(), "") // the child is not a server
 	if err != nil {
 		return err
 	}
