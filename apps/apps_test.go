@@ -51,7 +51,7 @@ func TestPageIsReadAsItWasAdded(t *testing.T) {
 	}
 }
 
-// contents are the contents of a resource that a server answers.
+// contents contains the contents of a resource that a server returns.
 type contents []mcp.ResourceContents
 
 func (c contents) ReadResource(context.Context, string, ...client.CallOption) (*mcp.ReadResourceResult, error) {
@@ -129,8 +129,7 @@ func meta(ui, old string) (t mcp.Tool) {
 	return t
 }
 
-// Content Security Policy Enforcement: the policy has nothing that the page does not declare, and nothing that is not
-// an origin.
+// Content Security Policy Enforcement: the policy contains only what the page declares, and only origins.
 func TestPolicyHasTheOriginsOfThePage(t *testing.T) {
 	const none = "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
 		"img-src 'self' data: blob:; font-src 'self' data:; media-src 'self' data: blob:; connect-src 'none'; " +

@@ -66,7 +66,7 @@ func Read(ctx context.Context, from Source, entry mcp.Resource, options ...clien
 	return p, html, nil
 }
 
-// read sets what the member ui of meta describes.
+// read sets the fields that the key ui of meta describes.
 func (p *Page) read(meta mcp.Meta) error {
 	var m struct {
 		CSP         CSP            `json:"csp"`

@@ -51,14 +51,14 @@ type CSP struct {
 	Base []string `json:"baseUriDomains,omitempty"`
 }
 
-// metaKey is the member of _meta that describes a page, or the page of a tool. oldMetaKey is an earlier form for
-// tools, which has the URI.
+// metaKey is the key of _meta that describes a page, or the page of a tool. oldMetaKey is an earlier form for
+// tools; its value is the URI.
 const (
 	metaKey    = "ui"
 	oldMetaKey = "ui/resourceUri"
 )
 
-// pageMeta is the member ui of _meta of a page.
+// pageMeta is the value of the key ui in the _meta of a page.
 type pageMeta struct {
 	CSP         *CSP                `json:"csp,omitempty"`
 	Permissions map[string]struct{} `json:"permissions,omitempty"`
@@ -164,7 +164,7 @@ const (
 	App   = "app"   // the pages of the server
 )
 
-// toolMeta is the member ui of _meta of a tool.
+// toolMeta is the value of the key ui in the _meta of a tool.
 type toolMeta struct {
 	URI        string   `json:"resourceUri,omitempty"`
 	Visibility []string `json:"visibility,omitempty"`
@@ -202,9 +202,9 @@ func PageOf(t *mcp.Tool) string {
 	return uri
 }
 
-// member returns a member of the member ui of _meta of a tool, or nil.
+// member returns a value from the object ui in the _meta of a tool, or nil.
 func member(t *mcp.Tool, name string) jsontext.Value {
 	var ui map[string]jsontext.Value
-	_ = json.Unmarshal(t.Meta[metaKey], &ui) // an invalid one has no members
+	_ = json.Unmarshal(t.Meta[metaKey], &ui) // an invalid one is empty
 	return ui[name]
 }

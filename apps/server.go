@@ -54,12 +54,12 @@ func Supported(ctx context.Context) bool {
 	return jsonv2.Unmarshal(raw, &settings) == nil && slices.ContainsFunc(settings.MIMETypes, isPage)
 }
 
-// settings are what a client declares.
+// settings contains what a client declares.
 type settings struct {
 	MIMETypes []string `json:"mimeTypes"`
 }
 
-// withMeta returns meta with a member more.
+// withMeta returns a copy of meta with one more entry.
 func withMeta(meta mcp.Meta, key string, value any) mcp.Meta {
 	raw, err := json.Marshal(value)
 	if err != nil {

@@ -56,13 +56,13 @@ type Call struct {
 	peer      Peer
 	principal principal.Principal
 	source    string
-	changes   *changes // nil until the first; a client has it from the beginning
+	changes   *changes // nil until the first change; on a client never nil
 }
 
 // changes records what middleware has changed in a call.
 type changes struct {
 	added   mcp.Meta         // Description.Added
-	sent    *jsonrpc.Members // the params before; nil if they are the same
+	sent    *jsonrpc.Members // original params; nil if unchanged
 	filters []func(*Notification) bool
 }
 
@@ -222,7 +222,7 @@ func (c *Call) SetParams(params any) error {
 	return nil
 }
 
-// ownMembers returns the members of params that belong to the protocol and not to the tool, prompt or resource.
+// ownMembers returns the fields of params that belong to the protocol, not to the tool, prompt or resource.
 func (c *Call) ownMembers() []string {
 	switch c.method {
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
@@ -257,7 +257,7 @@ func (c *Call) ParamsBefore() *jsonrpc.Members {
 
 const metaName = "_meta"
 
-// withMember returns a JSON object in which a member has this value. It is the last one.
+// withMember returns a JSON object in which a key has this value. The key comes last.
 func withMember(object []byte, name string, value []byte) []byte {
 	changed := []byte{'{'}
 	for other, v := range jsonrpc.All(object) {
@@ -306,7 +306,7 @@ func (c *Call) isOutgoing() bool { return c.changes != nil && c.changes.added !=
 // server.Notify, and the changes that a subscription reports (2026-07-28, subscriptions/listen).
 type Notification struct {
 	Method string
-	Params json.RawMessage // a JSON object, which may have _meta, or nil
+	Params json.RawMessage // a JSON object, which may contain _meta, or nil
 }
 
 // OnNotification makes deliver see each notification that belongs to the call, before a server sends it, or before the

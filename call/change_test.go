@@ -69,7 +69,7 @@ func TestMetaIsSetOnAServer(t *testing.T) {
 	must.CheckFails(t, c.SetMeta("com.example/k", make(chan int)), "cannot encode _meta")
 }
 
-// A client adds members to the _meta of what it sends, which is not part of the params yet.
+// On a client, the added entries of _meta are not yet part of the params.
 func TestMetaIsAddedOnAClient(t *testing.T) {
 	added := mcp.Meta{}
 	c := call.New(call.Description{Params: jsonrpc.MembersOf([]byte(`{"a":1}`)), Added: added})

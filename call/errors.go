@@ -90,7 +90,7 @@ type StatusError struct {
 	// of the status, such as "Service Unavailable", with the target of a redirect; may be empty
 	Text       string
 	RetryAfter time.Duration  // from the Retry-After header, at most 24 hours; 0 if the server sent none
-	Err        *jsonrpc.Error // from the body; nil if the body has no JSON-RPC error
+	Err        *jsonrpc.Error // from the body; nil if the body contains no JSON-RPC error
 }
 
 // Error implements the error interface.
@@ -130,7 +130,7 @@ func (e *CapabilityError) Error() string {
 // an error. When a handler returns it, the client receives an internal error, not the error
 // that it sent.
 type AnswerError struct {
-	Method string // of the server's request
+	Method string // method of the server's request
 	Err    *jsonrpc.Error
 }
 
@@ -146,10 +146,10 @@ func (e *AnswerError) Error() string {
 // A client returns it for a response with status 429 or 503, and for a JSON-RPC error with retryAfterMs in its data.
 // Then Err is set.
 type OverloadError struct {
-	Limit string // the name of the limit, such as "requests in flight"
+	Limit string // name of the limit, such as "requests in flight"
 	// how long the client should wait; a client gets at most 24 hours, and 0 if the server does not say
 	RetryAfter time.Duration
-	Err        error // the error of the response, a *StatusError or *jsonrpc.Error; nil on a server
+	Err        error // error of the response, a *StatusError or *jsonrpc.Error; nil on a server
 }
 
 // Error returns the text of Err, or the limit and the time if Err is nil.

@@ -83,9 +83,9 @@ func ExampleMiddleware_filter() {
 }
 
 // Middleware runs for every method: for the handshake, for pings and for methods that the
-// server does not have.
+// server does not know.
 func ExampleMiddleware_count() {
-	counts := make(map[string]int) // with a mutex, if calls are concurrent
+	counts := make(map[string]int) // use a mutex if calls are concurrent
 	count := func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {
 			counts[c.Method()]++
@@ -128,8 +128,8 @@ func ExampleMiddleware_rewrite() {
 	// from the middleware
 }
 
-// The params of a call are decoded as the type of its method. The error for params that do not fit is one for the
-// client.
+// The params of a call are decoded into the type for its method. The error for params that do not fit is meant
+// for the client.
 func ExampleParamsOf() {
 	audit := func(next call.Handler) call.Handler {
 		return func(ctx context.Context, c *call.Call) (any, error) {

@@ -75,7 +75,7 @@ func outcomeOf(ctx context.Context, result any, err error) (string, slog.Level) 
 	return "internal error", slog.LevelWarn
 }
 
-// shortName is Name, shortened for logs.
+// shortName returns Name, shortened for logs.
 func (c *Call) shortName() string {
 	name := c.Name()
 	return strings.ToValidUTF8(name[:min(len(name), maxLoggedName)], "")
@@ -91,7 +91,7 @@ type Retry struct {
 	Tool func(name string) bool
 }
 
-// safeMethods are the methods that change nothing on a server.
+// safeMethods lists the methods that change nothing on a server.
 var safeMethods = []string{
 	mcp.MethodDiscover, mcp.MethodPing, mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources,
 	mcp.MethodListResourceTemplates,

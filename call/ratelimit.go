@@ -22,7 +22,7 @@ import (
 
 // RateLimit configures [LimitRate].
 type RateLimit struct {
-	PerSecond float64 // calls per second on average; 0 or less means no limit
+	PerSecond float64 // average calls per second; 0 or less means no limit
 	Burst     int     // calls at once after a pause; less than 1 means 1
 	// Name names what is counted in the errors, as in "too many calls". Empty means calls.
 	Name string
@@ -90,7 +90,7 @@ func LimitRate(limit RateLimit) Middleware {
 // caller identifies a caller.
 type caller struct {
 	who    principal.Principal
-	source string // only of callers that are not authenticated
+	source string // set only for callers that are not authenticated
 }
 
 // maxCallers limits how many callers are tracked.
@@ -152,7 +152,7 @@ func (b *buckets) refill(of *bucket, now time.Time) {
 }
 
 // evict removes all callers whose bucket is full, which changes nothing for them, and then
-// others until an eighth of the table is free. It is called with mu held.
+// others until an eighth of the table is free. mu must be held.
 func (b *buckets) evict(now time.Time) {
 	for key, of := range b.callers {
 		if b.refill(of, now); of.tokens >= float64(b.limit.Burst) {
@@ -167,20 +167,21 @@ func (b *buckets) evict(now time.Time) {
 	}
 }
 
-// Replicas share a token bucket of each caller in the store. A replica takes tokens from it after
-// the calls, for many calls at a time, so that few calls need the store.
+// Replicas share one token bucket per caller in the store. A replica takes the tokens after the
+// calls, for many calls at a time, so that few calls need the store.
 
 const (
-	// unreportedShare is the part of a burst that a replica may let through before it takes the
-	// tokens from the store. While it takes them, it may let the same number through again.
+	// unreportedShare is the share of a burst, 1/32, that a replica may let through before
+	// it takes the tokens from the store. While it takes them, it may let the same number
+	// through again.
 	unreportedShare = 32
-	// sharedTimeout bounds the operations of one call, and sharedPause is the time without
-	// operations after a failure.
+	// sharedTimeout bounds the operations of one call, and sharedPause is how long it does
+	// without the store after a failure.
 	sharedTimeout = time.Second
 	sharedPause   = 5 * time.Second
 	// maxSharedAttempts bounds the attempts to write a bucket that other replicas write.
 	maxSharedAttempts = 4
-	// maxClockSkew is the largest difference between the clocks of replicas that has no effect.
+	// maxClockSkew is the largest clock difference between replicas that makes no difference.
 	maxClockSkew = time.Second
 )
 
@@ -189,7 +190,7 @@ type sharedRate struct {
 	kv     store.KV
 	limit  RateLimit
 	name   string // identifies the limit in keys
-	most   int    // calls of a caller that are not reported, before one reports them
+	most   int    // maximum number of unreported calls of a caller
 	logger *slog.Logger
 	failed loglimit.Limiter
 
@@ -207,24 +208,24 @@ func newSharedRate(limit RateLimit) *sharedRate {
 
 func (s *sharedRate) key(from caller) string {
 	if from.who == principal.Anonymous {
-		return from.who.Key() + s.name + "/" + digest.Of(from.source) // a source can be the id of a session
+		return from.who.Key() + s.name + "/" + digest.Of(from.source) // a source may be the ID of a session
 	}
 	return from.who.Key() + s.name
 }
 
-// sharedBucket is what a replica knows of the bucket of a caller in the store.
+// sharedBucket is what a replica knows about the bucket of a caller in the store.
 type sharedBucket struct {
 	mu         sync.Mutex
-	unreported int           // calls that were let through and whose tokens are not taken
+	unreported int           // calls that were let through but whose tokens have not been taken
 	reporting  chan struct{} // closed when the current report ends; nil if there is none
-	emptyUntil time.Time     // the bucket has no token before
+	emptyUntil time.Time     // the bucket has no token before this time
 
-	// Used by the reporting call only.
+	// Used only by the reporting call.
 	tokens  bucketTokens
-	version uint64 // of tokens in the store; 0 if it is not known
+	version uint64 // version of tokens in the store; 0 if unknown
 }
 
-// bucketTokens is the value of a bucket in the store. Without one, the bucket is full.
+// bucketTokens is the value of a bucket in the store. Without a value, the bucket is full.
 type bucketTokens struct {
 	Tokens float64 `json:"tokens"`
 	At     int64   `json:"at"` // nanoseconds of Unix time when Tokens was computed
@@ -258,14 +259,14 @@ func (s *sharedRate) take(ctx context.Context, from caller, b *sharedBucket) (wa
 		b.mu.Unlock()
 		select {
 		case <-reporting:
-		case <-ctx.Done(): // the handler ends for the same reason
+		case <-ctx.Done(): // the handler will end for the same reason
 			return 0
 		}
 	}
 }
 
-// report takes the tokens of n calls from the store. All but the last were let through. It lets the
-// last one through, or returns the time until there is a token for it.
+// report takes the tokens of n calls from the store. All but the last have been let through. It
+// lets the last one through, too, or returns the time until there is a token for it.
 func (s *sharedRate) report(ctx context.Context, from caller, b *sharedBucket, n int) (wait time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sharedTimeout)
 	defer cancel()
@@ -282,7 +283,7 @@ func (s *sharedRate) report(ctx context.Context, from caller, b *sharedBucket, n
 	close(b.reporting)
 	b.reporting = nil
 	if err != nil {
-		return 0 // the next call reports the calls
+		return 0 // the next call will report them
 	}
 	b.unreported -= n
 	if left < 1 {
@@ -295,8 +296,8 @@ func (s *sharedRate) report(ctx context.Context, from caller, b *sharedBucket, n
 	return wait
 }
 
-// remove removes n tokens from a bucket in the store, or n-1 if it has fewer than n. It returns the
-// number that is left, which may be negative.
+// remove removes n tokens from a bucket in the store, or n-1 if it has fewer than n. It returns how
+// many are left, which may be negative.
 func (s *sharedRate) remove(ctx context.Context, key string, b *sharedBucket,
 	n int) (left float64, enough bool, err error) {
 	full := float64(s.limit.Burst)
@@ -340,7 +341,7 @@ func (s *sharedRate) remove(ctx context.Context, key string, b *sharedBucket,
 	return 0, false, store.ErrConflict
 }
 
-// read reads a bucket. It is full if the store does not have it.
+// read reads a bucket. If the store has none, the bucket is full.
 func (s *sharedRate) read(ctx context.Context, key string, b *sharedBucket) error {
 	b.tokens = bucketTokens{float64(s.limit.Burst), s.limit.now().UnixNano()}
 	item, err := s.kv.Get(ctx, key)

@@ -112,12 +112,12 @@ func TestLimitRateWithoutALimitLetsEverythingThrough(t *testing.T) {
 	}
 }
 
-// rateStore counts operations, and can be made to fail or to block.
+// rateStore counts operations, and can be made to fail or block.
 type rateStore struct {
 	store.Store
 	operations atomic.Int64
 	down       atomic.Bool
-	stalls     atomic.Bool // until the context ends
+	stalls     atomic.Bool // block until the context ends
 
 	mu   sync.Mutex
 	keys []string
@@ -164,7 +164,8 @@ func limitedReplicas(t *testing.T, n int, limit call.RateLimit) (all []func(call
 	return all
 }
 
-// Rule Y1: the limit is one of all replicas. Each may let a sixteenth of the burst more through.
+// Rule Y1: the limit applies to all replicas together. Each may let through a sixteenth of the
+// burst more.
 func TestReplicasShareARateLimit(t *testing.T) {
 	const replicas = 3
 	for _, burst := range []int{1, 10, 64, 2000} {
@@ -220,7 +221,7 @@ func TestFewCallsOfASharedRateLimitNeedTheStore(t *testing.T) {
 	for i := range 1500 {
 		must.Do(t, all[i%3](toolCall))
 	}
-	// Each replica writes 8 times, and has to read what another has written.
+	// Each replica writes 8 times, and must read what another has written.
 	n := shared.operations.Load()
 	must.CheckThat(t, n != 0 && n <= 1500/62*3, "%d operations for 1,500 calls", n)
 	alone := newRateStore()
@@ -233,7 +234,7 @@ func TestFewCallsOfASharedRateLimitNeedTheStore(t *testing.T) {
 	}
 }
 
-// The store must not be needed to serve: without it, each replica has the limit alone.
+// Serving must not depend on the store: without it, each replica applies the limit on its own.
 func TestSharedRateLimitIsLocalWhileTheStoreFails(t *testing.T) {
 	for name, fail := range map[string]func(*rateStore, bool){
 		"it is down":          func(s *rateStore, on bool) { s.down.Store(on) },
@@ -271,7 +272,7 @@ func TestSharedRateLimitIsLocalWhileTheStoreFails(t *testing.T) {
 	}
 }
 
-// A call that cannot go on without the store is not stuck if its client is gone.
+// A call that cannot continue without the store does not hang if its client is gone.
 func TestSharedRateLimitDoesNotDelayCancelledCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newRateStore()
@@ -279,9 +280,9 @@ func TestSharedRateLimitDoesNotDelayCancelledCalls(t *testing.T) {
 		handle := call.LimitRate(call.RateLimit{PerSecond: 1, Burst: 4, KV: shared,
 			Logger: slog.New(slog.DiscardHandler)})(
 			func(context.Context, *call.Call) (any, error) { return &mcp.EmptyResult{}, nil })
-		go func() { _, _ = handle(t.Context(), call.New(toolCall)) }() // reports
+		go func() { _, _ = handle(t.Context(), call.New(toolCall)) }() // this call reports
 		synctest.Wait()
-		_, _ = handle(t.Context(), call.New(toolCall)) // passes meanwhile
+		_, _ = handle(t.Context(), call.New(toolCall)) // this one passes in the meantime
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan time.Time)
 		began := time.Now()
@@ -295,7 +296,7 @@ func TestSharedRateLimitDoesNotDelayCancelledCalls(t *testing.T) {
 	})
 }
 
-// Callers do not share tokens, and ids of sessions are not in keys.
+// Callers do not share tokens, and keys do not contain session IDs.
 func TestSharedRateLimitsOfCallersAreIndependent(t *testing.T) {
 	shared := newRateStore()
 	limit := call.RateLimit{PerSecond: 0.01, Burst: 3, KV: shared}

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// attempt makes a request through RetryRequests that first fails with the failures and then
-// succeeds.
+// attempt makes a request through RetryRequests. The request first fails with the failures
+// and then succeeds.
 func attempt(ctx context.Context, r call.Retry, method, params string,
 	failures ...error) (attempts int, took time.Duration, err error) {
 	begin := time.Now()
@@ -102,9 +102,9 @@ func TestRetryRequestsDoesNothingOnAServer(t *testing.T) {
 	must.CheckThat(t, err != nil && attempts == 1, "%d attempts, %v", attempts, err)
 }
 
-// A client that repeats requests and logs how long they took.
+// This client repeats requests and logs how long they took.
 func ExampleRetryRequests() {
-	middleware := []call.Middleware{ // of a client.Dialer
+	middleware := []call.Middleware{ // middleware of a client.Dialer
 		call.LogCalls(slog.Default()),
 		call.RetryRequests(call.Retry{Attempts: 5}),
 	}

@@ -108,8 +108,9 @@ func (o *outputs) isOld(x *output) bool {
 	return time.Since(x.listed) >= maxOutputAge
 }
 
-// A schema older than maxOutputAge is fetched again when a result does not match it. The
-// age limits how often a tool with wrong results makes the client list the tools.
+// maxOutputAge is the age from which a schema is fetched again when a result does not
+// match it. It limits how often a tool with wrong results makes the client list the
+// tools.
 const maxOutputAge = time.Minute
 
 // checkOutput validates the result of a tool against its output schema, if the tool was listed.

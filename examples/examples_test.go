@@ -46,7 +46,7 @@ func TestProgramsLinkWhatTheyUse(t *testing.T) {
 	}
 }
 
-// binaries is the directory in which TestMain has built the examples.
+// binaries is the directory in which TestMain builds the examples.
 var binaries string
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
@@ -106,7 +106,7 @@ func TestEveryExampleIsListedAndTested(t *testing.T) {
 	}
 	for _, program := range programs {
 		name := filepath.Dir(program)
-		if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil { // a module of its own, with a test
+		if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil { // a separate module, with its own test
 			continue
 		}
 		if !strings.Contains(string(readme), "]("+name+"/main.go)") {

@@ -21,7 +21,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// A server that the policy allows is called without a question, and another one after the user has approved it.
+// A server that the policy allows is called without a question; another is called after the user has approved.
 func TestAgent(t *testing.T) {
 	for _, tt := range []struct{ program, input, want string }{
 		{"weather", "", "invalid arguments"}, // the script does not know the tool
@@ -39,7 +39,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// The user approves the calls that the policy does not allow. Each call is in the audit log.
+// The user approves the calls that the policy does not allow. The audit log records each call.
 func TestGateway(t *testing.T) {
 	asked := ""
 	d := &client.Dialer{Elicit: func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
@@ -51,7 +51,7 @@ func TestGateway(t *testing.T) {
 		Stderr: func(line string) { audit = append(audit, line) }})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) { // tools are added when their server is ready
+	for _, err := range c.Watch(ctx, client.WatchFilter{Tools: true}) { // tools are added once their server is ready
 		if err != nil {
 			t.Fatal(err)
 		}

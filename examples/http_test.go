@@ -67,7 +67,8 @@ func TestHelloOverHTTP(t *testing.T) {
 	}
 }
 
-// The server is ready until it ends. Behind a proxy it serves the name of its public URL only, and requires tokens.
+// The server is ready until it ends. Behind a proxy, it serves only under the name in its public URL, and requires
+// tokens.
 func TestDeployed(t *testing.T) {
 	get := func(url, host string) (status int, body string) {
 		r := must.Get(http.NewRequest(http.MethodGet, url, nil))(t)
@@ -106,7 +107,7 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// The flags in the files for containers and systemd are those of the programs.
+// The files for containers and systemd use flags that the programs have.
 func TestDeploymentFilesHaveFlagsOfThePrograms(t *testing.T) {
 	usage, _ := exec.Command(binary("deployed"), "-help").CombinedOutput()
 	flags := regexp.MustCompile(`[ "\[]-([a-z][a-z-]+)[=" ]`)
@@ -172,10 +173,10 @@ func TestAuthorized(t *testing.T) {
 	}
 }
 
-// An authorization server that issues opaque tokens says what a token is.
+// An authorization server that issues opaque tokens is asked about each token.
 func TestIntrospection(t *testing.T) {
 	const issuer = "https://login.example.com"
-	var uri atomic.Value // of the server, the audience of the token
+	var uri atomic.Value // URI of the server, the audience of the token
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if id, secret, _ := r.BasicAuth(); id != "notes" || secret != "secret" || r.FormValue("token") != "opaque" {

@@ -25,7 +25,7 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// The tests of each program attack it; this one runs it as its comment says.
+// Each program's own tests attack it; this test runs it as its comment says.
 func TestProgramsWithTheirOwnAuthenticationKnowTheirUsers(t *testing.T) {
 	digest := auth.HashKey("4c6f7665")
 	t.Setenv("USERS", "ada="+digest)

@@ -22,17 +22,17 @@ import (
 
 const patienceOfAudience = 20 * time.Second
 
-// wantedAudiences says who receives what a server sends. The test is written for the wrong client first: everything
-// that a server sends carries the name of the client on whose behalf it is sent, all clients act at the same time, and
-// a client that receives something of another one fails the test. Only then comes the client that should receive it.
+// wantedAudiences says who receives what a server sends. The test looks for leaks first: everything that a server
+// sends carries the name of the client on whose behalf it is sent, all clients act at the same time, and a client that
+// receives something meant for another fails the test. Only then does it check that the right client receives it.
 //
-//	own   the client on whose behalf the server sends it, and no other one
+//	own   the client on whose behalf the server sends it, and no other client
 //	user  clients of the same user, and no others
 //	all   all clients
-//	none  no client; the server receives an error that names Sharing if it has asked
+//	none  no client; if the server asked, it receives an error that names Sharing
 //	-     the server cannot send it, or such a client cannot receive it
 //
-// Two of them with a slash between them are both right: a log message may come after the call of a program without a
+// If two are separated by a slash, either is right: a log message may arrive after the call of a program without a
 // session. The columns are:
 //
 //	calls      who shares the connection on which the server receives calls
@@ -44,10 +44,10 @@ const patienceOfAudience = 20 * time.Second
 //	           (other questions after the call are rejected)
 //	moved      who shares the connection on which the server learns that the roots of a client have changed
 //	update     a change of a resource that one client watches
-//	list       a tool that is added; of servers with credentials of callers, for one user
+//	list       an added tool; on a server with credentials of callers, a tool for one user
 //
-// The clients are two sessions of each of two users, each of another revision, two sessions without authentication, and
-// the same with programs of 2026-07-28, which have no session. All are connected to one Host.
+// The clients are two sessions of each of two users, each in a different revision, two sessions without authentication,
+// and the same number of programs of 2026-07-28, which have no session. All are connected to one Host.
 const wantedAudiences = `
 server          clients         calls asks      progress log       lateLog lateRoots moved  update list
 HTTP+SSE        users           own   own       own      own       own     own       own    own    all
@@ -395,7 +395,7 @@ func (a *audienceTest) watch(ctx context.Context, name string, c *client.Client)
 	}
 }
 
-// wants returns the audience of each event of a group of clients, nil if the table has none.
+// wants returns the audience of each event of a group of clients, or nil if the table does not list the group.
 func (a *audienceTest) wants(group string) map[string]string {
 	rows := strings.Split(strings.TrimSpace(wantedAudiences), "\n")
 	columns := strings.Fields(rows[0])

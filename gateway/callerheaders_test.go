@@ -236,7 +236,7 @@ func callWithKeys(t *testing.T, user string, r mcp.Revision, target client.Targe
 	}
 	defer c.Close()
 	numbers := []string{"1", "2", "3", "0", "1"}
-	if r.Modern() && target.(*client.HTTPTarget).Header == nil { // strangers with the same key, or none, cannot be told apart
+	if r.Modern() && target.(*client.HTTPTarget).Header == nil { // such strangers cannot be told apart
 		numbers = []string{"1", "2", "1"}
 	}
 	for _, number := range numbers {

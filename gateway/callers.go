@@ -312,8 +312,7 @@ func (g *Gateway) newLogin(status host.ServerStatus) *callerView {
 	return login
 }
 
-// afterLogin calls a tool for a caller without a login. If the call succeeds, the caller has logged in in the
-// meantime.
+// afterLogin calls a tool for a caller without a login. If the call succeeds, the caller has logged in since.
 func (g *Gateway) afterLogin(forward toolHandler) toolHandler {
 	return func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		result, err := forward(ctx, arguments)

@@ -12,9 +12,8 @@
 // An [ID] keeps its bytes: 9007199254740993 is echoed as 9007199254740993, and
 // "1" never equals 1.
 //
-// The Append functions append to a buffer of the caller's. They copy raw JSON
-// unchanged, so it must be valid. It may contain line breaks; a transport that sends
-// lines must remove them.
+// The Append functions append to a buffer that the caller owns. They copy raw JSON unchanged, so it must be valid. It
+// may contain line breaks; a transport that sends lines must remove them.
 //
 // The package does no I/O. Of the Model Context Protocol it only applies the restrictions that all revisions share:
 // params and results are objects, and the id of a request is a string or an integer, never null.

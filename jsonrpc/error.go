@@ -36,7 +36,7 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code && (t.Message == "" || t.Message == e.Message)
 }
 
-// validData returns the data as it is sent, or nil for none.
+// validData returns the data as it is sent, or nil.
 func (e *Error) validData() json.RawMessage {
 	if len(e.Data) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func (e *InvalidMessageError) Wire() *Error {
 // LimitError reports that a message or batch exceeds a limit.
 type LimitError struct {
 	Name  string // the field of [Limits]
-	Limit int    // its value
+	Limit int    // the value of the limit
 }
 
 // Error implements the error interface.

@@ -15,13 +15,14 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// bound is one limit, with input of any size in the quantity that it limits.
+// bound is one limit, with a function that generates input of any size in the limited
+// quantity.
 type bound struct {
 	name    string
 	def     int            // the default
 	own     int            // another value, as set in ownLim
 	ownLim  jsonrpc.Limits // everything else by default
-	code    int64          // the code of the error for one more
+	code    int64          // error code for one more than the limit
 	sized   func(n int) string
 	accepts func(data []byte, lim jsonrpc.Limits) error
 }
@@ -40,7 +41,7 @@ func notification(params string) string {
 	return `{"jsonrpc":"2.0","method":"m","params":` + params + `}`
 }
 
-// members returns an object of n members.
+// members returns an object with n keys.
 func members(n int) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -102,7 +103,8 @@ func bounds() []bound {
 		}, parse},
 
 		{"tokens", 1_000_000, 12, tokens, invalidJSON, func(n int) string { return elements(n-1, "0") }, jsonrpc.Check},
-		// The envelope is a token, its names and values are seven, "a" and its array two.
+		// The envelope counts as one token, its keys and values as seven, "a" and its
+		// array as two.
 		{"tokens in params", 1_000_000, 12, tokens, invalidJSON, func(n int) string {
 			return notification(`{"a":` + elements(n-9, "0") + "}")
 		}, parse},
@@ -148,7 +150,7 @@ func TestInputAtEachLimitPassesAndOneMoreFails(t *testing.T) {
 	}
 }
 
-// Parse scans params that are an object in a different way than other values.
+// Parse scans params that are an object differently from other values.
 func TestParseAndCheckCountTheSameTokens(t *testing.T) {
 	for _, data := range []string{
 		`{"jsonrpc":"2.0","method":"m","params":{}}`,

@@ -114,7 +114,7 @@ func FuzzEnvelope(f *testing.F) {
 		}
 		must.That(t, m.Kind != jsonrpc.Invalid, "%q: an invalid message without error", data)
 		checkNames(t, data)
-		if !jsontext.Value(data).IsValid() { // lone surrogates in the outcome of a request were replaced
+		if !jsontext.Value(data).IsValid() { // lone surrogates in the outcome of a request have been replaced
 			must.That(t, m.Kind == jsonrpc.Response && utf8.Valid(data), "%q accepted", data)
 			data = encode(&m)
 			m, err = jsonrpc.Parse(data, jsonrpc.Limits{})
@@ -143,7 +143,7 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// checkNames checks that no name of an accepted envelope is a case variant of a known one.
+// checkNames checks that no key of an accepted envelope is a case variant of a known key.
 func checkNames(t *testing.T, data []byte) {
 	t.Helper()
 	var all map[string]jsontext.Value
@@ -257,7 +257,7 @@ func FuzzSplitBatch(f *testing.F) {
 		var theirs []jsontext.Value
 		strict := jsontext.Value(data).IsValid() && jsontext.Value(data).Kind() == '['
 		lenient := jsontext.AllowInvalidUTF8(true)
-		if err == nil && !strict { // Parse decides about lone surrogates
+		if err == nil && !strict { // Parse decides what happens to lone surrogates
 			strict = utf8.Valid(data) && jsontext.Value(data).IsValid(lenient)
 		}
 		if strict {

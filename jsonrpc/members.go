@@ -9,8 +9,8 @@ import (
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
-// inlineMembers is the number of members of an object that are recorded while it
-// is scanned: as many as the params of tools/call can have.
+// inlineMembers is how many keys of an object are recorded while it is scanned:
+// as many as the params of tools/call can have.
 const inlineMembers = 5
 
 // Members locates the members, keys with their values, of a scanned object. Its values are views of the input. The zero
@@ -18,7 +18,7 @@ const inlineMembers = 5
 type Members struct {
 	raw      []byte // the object
 	n        int
-	recorded int // the number of members in name and at: the first ones
+	recorded int // how many keys, the first ones, are recorded in name and at
 	name     [inlineMembers]string
 	at       [inlineMembers]span
 }
@@ -27,7 +27,7 @@ type Members struct {
 // the garbage collector would follow it.
 type span struct{ from, to uint32 }
 
-// add records a member whose value is object[from:to].
+// add records a key whose value is object[from:to].
 func (m *Members) add(name string, from, to int) {
 	if m.recorded == m.n && m.n < inlineMembers && uint64(to) <= math.MaxUint32 {
 		m.name[m.n], m.at[m.n] = name, span{uint32(from), uint32(to)}
@@ -75,7 +75,7 @@ func (m *Members) Get(name string) ([]byte, bool) {
 
 // All returns keys and values in the order of the input.
 func (m *Members) All() iter.Seq2[string, []byte] {
-	return func(yield func(string, []byte) bool) { // one function, so that a loop allocates nothing
+	return func(yield func(string, []byte) bool) { // a single function, so that a loop allocates nothing
 		if m.n > m.recorded {
 			All(m.raw)(yield)
 			return
@@ -138,10 +138,10 @@ func present(value []byte) ([]byte, bool) {
 
 func isNull(value []byte) bool { return string(value) == "null" }
 
-// walker steps through the members of an object that has been checked.
+// walker steps through the keys of an object that has been checked.
 type walker struct {
 	obj      []byte
-	i        int // where the next member begins
+	i        int // where the next key begins
 	name     string
 	from, to int // the value is obj[from:to]
 }
@@ -172,9 +172,9 @@ func (w *walker) next() bool {
 }
 
 // identify sets Kind and ID of a message that the scanner has rejected, so that the request
-// that waits for it fails at once. A message that exceeds a limit may have any kind. A message
-// with another fault is identified only if it is a response: a request that is not strict JSON
-// has no id that two parsers agree on.
+// that waits for it fails at once. A message that exceeds a limit may be of any kind. A
+// message with another fault is identified only if it is a response: a request that is not
+// strict JSON has no id that two parsers agree on.
 func (m *Message) identify(data []byte, lim *Limits, exceeds bool) {
 	var e envelope
 	for w := walk(data); w.next(); {
@@ -235,7 +235,7 @@ func malformed(s *jsonscan.Scanner, lim *Limits) *InvalidMessageError {
 		limit: exceeded(err.Fault, lim)}
 }
 
-// exceeded returns the limit that a fault means, or nil.
+// exceeded returns the limit that was exceeded, or nil for any other fault.
 func exceeded(fault jsonscan.Fault, lim *Limits) *LimitError {
 	switch fault {
 	case jsonscan.TooDeep:
@@ -248,15 +248,15 @@ func exceeded(fault jsonscan.Fault, lim *Limits) *LimitError {
 	return nil
 }
 
-// envelopeNames are the members that JSON-RPC 2.0 defines.
+// envelopeNames lists the keys that JSON-RPC 2.0 defines.
 var envelopeNames = []string{"jsonrpc", "id", "method", "params", "result", "error"}
 
-// envelope is the members of a message as written, nil when absent.
+// envelope contains the fields of a message as written; absent ones are nil.
 type envelope struct {
 	version, id, method, params, result, failure []byte
 }
 
-// member returns the field for the member called name, or nil.
+// member returns the field for a key, or nil.
 func (e *envelope) member(name string) *[]byte {
 	switch name {
 	case "jsonrpc":
@@ -314,7 +314,7 @@ func (e *envelope) scan(s *jsonscan.Scanner, i int, params *Members) bool {
 }
 
 // scan scans the value that starts at i and, if it is an object, records its
-// members.
+// keys.
 func (m *Members) scan(s *jsonscan.Scanner, i int, names *jsonscan.Names) int {
 	if i >= len(s.Data) || s.Data[i] != '{' {
 		return s.Value(i, names)

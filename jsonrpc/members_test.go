@@ -15,7 +15,7 @@ import (
 
 type member struct{ name, value string }
 
-// objects lists objects with their members in order.
+// objects lists objects with their keys and values in order.
 var objects = []struct {
 	data    string
 	members []member
@@ -35,7 +35,7 @@ var objects = []struct {
 		[]member{{"method", "1"}, {"\"\\/\b\f\n\r\t", "2"}, {"😀", "3"}, {"é", "4"}}},
 	{`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7}}`,
 		[]member{{"_meta", `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","progressToken":7}`}}},
-	// More members than the scan records.
+	// More keys than the scan records.
 	{`{"0":0,"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7}`,
 		[]member{{"0", "0"}, {"1", "1"}, {"2", "2"}, {"3", "3"}, {"4", "4"}, {"5", "5"}, {"6", "6"}, {"7", "7"}}},
 	{`{"0":0,"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7,"\u0038":8}`,
@@ -46,7 +46,7 @@ var objects = []struct {
 			{"7", "7"}, {"8", "8"}, {"9", "{ }"}, {"10", `""`}}},
 }
 
-// collect returns the members of an iteration, and checks that appending to a value
+// collect returns the pairs of an iteration, and checks that appending to a value
 // cannot change the input.
 func collect(t *testing.T, all func(func(string, []byte) bool)) (got []member) {
 	t.Helper()
@@ -141,7 +141,7 @@ func TestAllAndGetDoNotPanicOnAnyInput(t *testing.T) {
 	try(`"`, 4)
 }
 
-// excesses are values that exceed a limit.
+// excesses returns values that exceed a limit.
 func excesses() map[string]string {
 	return map[string]string{
 		"MaxMembers": members(10_001),
@@ -183,8 +183,8 @@ func TestMessageOverALimitIsIdentified(t *testing.T) {
 	}
 }
 
-// A response with another fault is identified too. A request is not: its id may be read in
-// two ways.
+// A response with another fault is identified, too. A request is not: its id may be read
+// in two ways.
 func TestOnlyResponsesAreIdentifiedIfTheyAreNotStrictJSON(t *testing.T) {
 	for _, fault := range []string{`{"a":1,"a":2}`, `{"a":NaN}`, "{\"a\":\"\xff\"}", `{"\ud800":1}`, "{\"a\":\"\t\"}",
 		`{"a":01}`, `{"a":[1}`} {

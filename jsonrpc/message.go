@@ -23,10 +23,10 @@ const (
 type Message struct {
 	Kind   Kind
 	ID     ID      // zero for a notification, and for an error whose sender could not read an id
-	Method string  // of a request or notification
-	Params Members // of a request or notification
+	Method string  // method of a request or notification
+	Params Members // params of a request or notification
 	Raw    []byte  // the params object (nil when absent), or the result of a successful response
-	Err    *Error  // of a response that reports an error
+	Err    *Error  // error of a response that reports one
 }
 
 // Parse reads one message from data. The caller must not change data while the
@@ -84,7 +84,7 @@ func (m *Message) classify(e *envelope, lim *Limits) error {
 	isResponse := e.method == nil && (e.result != nil || e.failure != nil)
 	if isResponse {
 		m.Kind, m.Params = Response, Members{}
-		m.ID = m.ID.canonical() // it is compared, while that of a request is repeated
+		m.ID = m.ID.canonical() // the ID of a response is compared; the ID of a request is echoed
 	}
 	switch {
 	case Unquote(e.version) != "2.0":
@@ -106,7 +106,7 @@ func (m *Message) classify(e *envelope, lim *Limits) error {
 		m.Kind = Request
 	}
 	switch {
-	case isNull(e.params): // absent, as in Members.Get
+	case isNull(e.params): // null counts as absent, as in Members.Get
 		return nil
 	case e.params != nil && e.params[0] != '{':
 		return reject(CodeInvalidParams, "params must be an object")
@@ -115,7 +115,7 @@ func (m *Message) classify(e *envelope, lim *Limits) error {
 	return nil
 }
 
-// response reads the members of a response.
+// response reads the fields of a response.
 func (m *Message) response(result, failure []byte) error {
 	switch {
 	case result != nil && failure != nil:
@@ -220,7 +220,7 @@ func (id *ID) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// idOf returns the id that a valid JSON value is. It is a view of value.
+// idOf returns a valid JSON value as an ID, if it can be one. The ID is a view of value.
 func idOf(value []byte) (ID, bool) {
 	if isID(value) {
 		return ID{jsonscan.View(value)}, true
@@ -232,8 +232,8 @@ func idOf(value []byte) (ID, bool) {
 	return ID{jsonscan.View(value)}, ok
 }
 
-// canonical returns the id with digits only, if it is an integer that a program has spelled which has only
-// floating-point numbers.
+// canonical returns an integer ID with digits only, even if a program that has only floating-point numbers
+// wrote it differently.
 func (id ID) canonical() ID {
 	if id.raw == "" || id.raw[0] == '"' {
 		return id
@@ -247,7 +247,7 @@ func (id ID) canonical() ID {
 	return id
 }
 
-// isID reports whether a valid JSON value is a string, or an integer of digits only.
+// isID reports whether a valid JSON value is a string, or an integer that consists of digits.
 func isID(value []byte) bool {
 	if len(value) == 0 {
 		return false

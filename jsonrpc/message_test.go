@@ -10,7 +10,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// samples are messages of different shapes.
+// samples contains messages of different shapes.
 var samples = []string{
 	`{"jsonrpc":"2.0","id":1,"method":"ping"}`,
 	`{"jsonrpc":"2.0","id":"a\"\\\u00e9\ud83d\ude00","method":"tools/list","params":{}}`,
@@ -48,7 +48,7 @@ func TestParseRecognisesEachKindOfMessage(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"error":{"message":"a\tb","extra":{"code":2},"code":-9223372036854775808}}`,
 			jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1),
 				Err: &jsonrpc.Error{Code: -1 << 63, Message: "a\tb"}}},
-		// A response has no params: a member of that name is unknown.
+		// A response has no params: a key of that name is unknown.
 		{`{"jsonrpc":"2.0","id":1,"result":{},"params":{"a":1}}`,
 			jsonrpc.Message{Kind: jsonrpc.Response, ID: jsonrpc.IntID(1), Raw: []byte(`{}`)}},
 		{`{"params":[1],"jsonrpc":"2.0","id":1,"result":{}}`,
@@ -192,7 +192,7 @@ func TestParseRejectsCaseVariantsOfEnvelopeNames(t *testing.T) {
 				continue
 			}
 			for _, message := range samples {
-				// As an additional member, and instead of the known one.
+				// As an additional key, and instead of the known one.
 				for _, data := range []string{
 					strings.Replace(message, "{", `{"`+spelling+`":1,`, 1),
 					strings.Replace(message, `"`+name+`"`, `"`+spelling+`"`, 1),
@@ -306,7 +306,8 @@ func TestParseRejectsInconsistentEnvelopes(t *testing.T) {
 	}
 }
 
-// Programs that have only floating-point numbers write integers so, and compare ids by their value.
+// Programs that have only floating-point numbers write integers like this, and compare IDs by
+// value.
 func TestIntegersInEverySpellingAreTheSameID(t *testing.T) {
 	for spelling, want := range map[string]string{"1.0": "1", "1e0": "1", "-7.00": "-7", "1e3": "1000", "12E+1": "120",
 		"-0.0": "0"} {
@@ -321,7 +322,7 @@ func TestIntegersInEverySpellingAreTheSameID(t *testing.T) {
 	}
 }
 
-// Encoders write null for params that a message does not have.
+// Some encoders write null for params that a message does not have.
 func TestParamsThatAreNullAreAbsent(t *testing.T) {
 	m, err := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":null}`), jsonrpc.Limits{})
 	must.CheckThat(t, err == nil && m.Kind == jsonrpc.Request && m.Raw == nil && m.Params.Len() == 0, "%+v, %v", m, err)

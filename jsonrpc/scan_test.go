@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// rejection returns err as the type of all errors of the package.
+// rejection returns err as an InvalidMessageError, which all errors of the package are.
 func rejection(t *testing.T, err error) *jsonrpc.InvalidMessageError {
 	t.Helper()
 	var invalid *jsonrpc.InvalidMessageError
@@ -174,7 +174,7 @@ func TestCheckRejectsDuplicateNames(t *testing.T) {
 	}
 }
 
-// wide returns an object of n members named 0 to n-1, and one more called last.
+// wide returns an object with n keys, 0 to n-1, and one more called last.
 func wide(n int, last string) string {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -186,7 +186,8 @@ func wide(n int, last string) string {
 }
 
 func TestCheckRejectsDuplicateNamesInObjectsOfAnySize(t *testing.T) {
-	// Around the sizes at which the hash table begins and the first list of names is full.
+	// Sizes around those at which the hash table takes over and the first list of names is
+	// full.
 	for _, n := range []int{1, 2, 8, 22, 23, 24, 25, 26, 30, 31, 32, 33, 40, 64, 65} {
 		checkVerdict(t, wide(n, "x"), true)
 		checkVerdict(t, `[`+wide(n, "x")+`,`+wide(n, "x")+`]`, true)
@@ -203,7 +204,7 @@ func TestCheckRejectsDuplicateNamesInObjectsOfAnySize(t *testing.T) {
 }
 
 // A nested object shares the list of open names with the objects around it. It must
-// not allocate, however full the list is.
+// not allocate, however full that list is.
 func TestNestedSiblingsDoNotAllocateEach(t *testing.T) {
 	const siblings = 1_000
 	message := func(names int) []byte {

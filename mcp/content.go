@@ -17,7 +17,7 @@ import (
 // not Content. A nil block cannot be encoded. ToolUseContent and ToolResultContent occur only in
 // sampling messages.
 type Content interface {
-	// wire returns the value that the block is encoded as, or an error if it cannot be encoded.
+	// wire returns the value to encode for the block, or an error if it cannot be encoded.
 	wire() (any, error)
 }
 
@@ -308,7 +308,7 @@ func decodeContent(dec *jsontext.Decoder, c *Content) error {
 	return decodeAnyBlock(raw, c)
 }
 
-// decodeAnyBlock decodes a block of any type. It keeps nothing of raw, which is valid JSON.
+// decodeAnyBlock decodes a block of any type. raw must be valid JSON; it is not retained.
 func decodeAnyBlock(raw []byte, c *Content) error {
 	t, err := contentType(raw)
 	if err != nil {
@@ -340,7 +340,7 @@ var decodeToolResult = newDecoding(jsonv2.UnmarshalFromFunc(
 	},
 ))
 
-// decodeBasicBlock decodes a block other than a tool use or a tool result. raw belongs to the decoder.
+// decodeBasicBlock decodes a block other than a tool use or a tool result. The decoder owns raw.
 func decodeBasicBlock(t string, raw []byte, c *Content) error {
 	switch t {
 	case typeText:
@@ -367,7 +367,7 @@ func decodeBlock(raw []byte, c *Content, into Content) error {
 	return nil
 }
 
-// contentType returns the type member of a block, which is valid JSON.
+// contentType returns the type of a block, which must be valid JSON.
 func contentType(raw []byte) (string, error) {
 	// Most peers send the type first. Then a long block need not be scanned again.
 	if rest, ok := bytes.CutPrefix(raw, []byte(`{"type":"`)); ok {

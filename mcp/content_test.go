@@ -182,17 +182,17 @@ func BenchmarkCallToolResult(b *testing.B) {
 	}
 }
 
-// place is a member somewhere in a wire type.
+// place is a key somewhere in a wire type.
 type place struct {
 	root  reflect.Type
 	field reflect.Type
 	name  string
-	json  func(name, value string) string // the root with one member of this name and value
+	json  func(name, value string) string // the root with one key of this name and value
 }
 
 func (p place) String() string { return p.root.String() + " " + p.json(p.name, "…") }
 
-// places returns the members of all types of the vocabulary, at every depth.
+// places returns the keys of all types of the vocabulary, at every depth.
 func places() []place {
 	roots := map[string]reflect.Type{}
 	for _, t := range vocabulary {
@@ -222,7 +222,7 @@ var blocks = []struct {
 	{reflect.TypeFor[mcp.ToolUseContent](), "tool_use"}, {reflect.TypeFor[mcp.ToolResultContent](), "tool_result"},
 }
 
-// walkPlaces calls member for each member of t. wrap returns the root with a value of t.
+// walkPlaces calls member for each key of t. wrap returns the root with a value of t in it.
 func walkPlaces(t reflect.Type, open []reflect.Type, wrap func(string) string,
 	member func(field reflect.Type, name string, json func(name, value string) string)) {
 	switch t.Kind() {
@@ -247,7 +247,7 @@ func walkPlaces(t reflect.Type, open []reflect.Type, wrap func(string) string,
 			for _, block := range blocks {
 				if slices.Contains(open, reflect.TypeFor[mcp.ToolResultContent]()) &&
 					strings.HasPrefix(block.name, "tool_") {
-					continue // a tool result keeps such blocks as unknown ones
+					continue // a tool result keeps such blocks as unknown content
 				}
 				walkPlaces(block.goType, open, func(s string) string {
 					return wrap(strings.Replace(s, `{`, `{"type":"`+block.name+`",`, 1))
@@ -327,14 +327,14 @@ func TestNumbersDecodeExactlyInEverySpelling(t *testing.T) {
 	must.CheckThat(t, checked >= 40, "%d numbers were checked, want at least 40", checked)
 }
 
-// A member whose name differs in its case is unknown, and is ignored as other unknown members are.
+// A key that differs in case is unknown, and is ignored like other unknown keys.
 func TestNamesOfMembersAreCaseSensitive(t *testing.T) {
 	checked := 0
 	for _, p := range places() {
 		name := strings.ToUpper(p.name)
 		want, err := decodeAs(p.root, p.json("unknown", `"accept"`))
 		if name == p.name || err != nil {
-			continue // the value cannot do without another member
+			continue // the value requires another key
 		}
 		checked++
 		for _, value := range []string{`"accept"`, `1`, `true`, `{}`, `[]`} {

@@ -205,7 +205,7 @@ func (c *coverage) check(where string, s schema, goType reflect.Type) {
 	}
 	for name, property := range s.Properties {
 		if name == "type" && isContent(goType) || name == "jsonrpc" {
-			continue // the Go type implies the value
+			continue // implied by the Go type
 		}
 		field, ok := fieldFor(goType, name)
 		if !ok {
@@ -219,8 +219,8 @@ func (c *coverage) check(where string, s schema, goType reflect.Type) {
 	}
 }
 
-// reference checks that goType represents the definition of name: it is the type of the vocabulary, or
-// it has the same structure.
+// reference checks that goType represents the definition of name: it is the type in the vocabulary, or
+// has the same structure.
 func (c *coverage) reference(where, name string, goType reflect.Type) {
 	want, ok := c.types[name]
 	switch {
@@ -234,7 +234,8 @@ func (c *coverage) reference(where, name string, goType reflect.Type) {
 	}
 }
 
-// isParams reports whether a definition is parameters or a base type that the checked type embeds.
+// isParams reports whether a definition describes params, or is a base type that the checked type
+// embeds.
 func isParams(definition string) bool {
 	return strings.HasSuffix(definition, "Params") || definition == "Result" || definition == "RequestMetaObject"
 }
@@ -294,7 +295,7 @@ func isContent(goType reflect.Type) bool {
 	return reflect.PointerTo(goType).Implements(reflect.TypeFor[mcp.Content]())
 }
 
-// fieldFor returns the field with a JSON name, of goType or an embedded type.
+// fieldFor returns the field of goType, or of an embedded type, with a JSON name.
 func fieldFor(goType reflect.Type, name string) (reflect.StructField, bool) {
 	for _, field := range reflect.VisibleFields(goType) {
 		if tagged, _, _ := strings.Cut(field.Tag.Get("json"), ","); tagged == name {

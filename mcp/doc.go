@@ -6,8 +6,8 @@
 // Each type has the fields of all five revisions of the protocol ([Revisions]) and of the tasks extension. The comment
 // of a field names the revisions that define it: "Since 2025-06-18" means that revision and all later ones, "Until
 // 2025-11-25" means that revision and all earlier ones, and "2025-11-25 only" means that revision. A field without such
-// a comment belongs to all revisions. Encoding does not remove fields that the peer's revision lacks; packages server
-// and client do.
+// a comment belongs to all revisions. Encoding keeps fields that the peer's revision lacks; packages server and client
+// remove them.
 //
 // Tasks have two sets of types, because 2025-11-25 and the tasks extension of 2026-07-28 differ:
 // [LegacyTask] and [Task].

@@ -118,7 +118,7 @@ func FuzzToolResultsAreDecodedAsByTheLibrary(f *testing.F) {
 	f.Fuzz(checkToolResult)
 }
 
-// A result that is usual is decoded without the library.
+// A usual result is decoded without the library.
 func TestUsualToolResultsNeedOneScan(t *testing.T) {
 	for _, raw := range []string{toolResults[9], toolResults[17]} {
 		must.CheckThat(t, new(CallToolResult).decodeTokens([]byte(raw)), "%s is left to the library", raw)

@@ -339,7 +339,7 @@ type ListenParams struct {
 // SubscriptionsAcknowledgedParams are the parameters of notifications/subscriptions/acknowledged, the
 // first message of a subscription. Since 2026-07-28.
 type SubscriptionsAcknowledgedParams struct {
-	ParamsBase // with [MetaSubscriptionID]
+	ParamsBase // contains [MetaSubscriptionID]
 
 	// Notifications are the requested notifications that the server supports.
 	Notifications SubscriptionFilter `json:"notifications"`
@@ -348,5 +348,5 @@ type SubscriptionsAcknowledgedParams struct {
 // ListenResult is the result of subscriptions/listen. The server sends it when it ends the
 // subscription. Since 2026-07-28.
 type ListenResult struct {
-	ResultBase // with [MetaSubscriptionID]
+	ResultBase // contains [MetaSubscriptionID]
 }

@@ -11,7 +11,7 @@ import (
 // revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 type LoggingLevel string
 
-// The levels, in the order of increasing severity.
+// The levels, in order of increasing severity.
 //
 // Deprecated: 2026-07-28 deprecates logging by protocol (SEP-2577). The earliest removal is the first
 // revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.

@@ -43,8 +43,8 @@ const MethodListRoots = "roots/list"
 // Until 2025-11-25.
 const MethodPing = "ping"
 
-// Methods of requests about tasks. In 2025-11-25 either side may send them to the side that runs the
-// task. In the tasks extension of 2026-07-28 only the client sends them.
+// Methods of requests about tasks. In 2025-11-25, either side may send them to the side that runs
+// the task. In the tasks extension of 2026-07-28, only the client sends them.
 const (
 	MethodGetTask    = "tasks/get"
 	MethodCancelTask = "tasks/cancel"
@@ -97,9 +97,9 @@ const (
 // revision from 2027-07-28 on. Log to standard error or with OpenTelemetry instead.
 const NotificationMessage = "notifications/message"
 
-// Error codes that the protocol adds to those of JSON-RPC. The codes from -32099 to -32020 are reserved for the
-// protocol. The codes from -32019 to -32000 have no defined meaning, except for [CodeResourceNotFound] (2026-07-28,
-// basic, Error Codes).
+// Error codes that the protocol defines in addition to JSON-RPC's. The codes from -32099 to -32020 are reserved for
+// the protocol. The codes from -32019 to -32000 have no defined meaning, except for [CodeResourceNotFound]
+// (2026-07-28, basic, Error Codes).
 const (
 	// CodeHeaderMismatch reports that the headers of an HTTP request are missing, malformed or
 	// different from the values in its body. Since 2026-07-28.

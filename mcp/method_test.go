@@ -339,7 +339,8 @@ func TestExtensionIDMustHavePrefix(t *testing.T) {
 	must.CheckIs(t, mcp.CheckExtensionID("com.example/a b"), mcp.ErrMetaKey)
 }
 
-// An encoding has the bytes of the source for everything that the program has not changed.
+// For everything that the program has not changed, an encoding contains the bytes of the
+// source.
 func TestEncodingKeepsWhatTheProgramDoesNotChange(t *testing.T) {
 	const tool = `{"x":1.50,"name":"a","title":"","inputSchema":{"type":"object"},` +
 		`"annotations":{"readOnlyHint":false,"y":[null],"destructiveHint":true},"icons":[{"src":"https://e/a",` +

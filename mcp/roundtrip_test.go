@@ -101,7 +101,7 @@ func canonical(t *testing.T, raw []byte) string {
 	return string(out)
 }
 
-// withoutDefaults removes members with default values, which are not encoded.
+// withoutDefaults removes keys with default values, which are not encoded.
 func withoutDefaults(canonical string) string {
 	for _, member := range []string{`"isError":false`, `"hasMore":false`} {
 		canonical = strings.ReplaceAll(canonical, member+",", "")
@@ -156,7 +156,7 @@ func TestUnmarshalJSONMethodsAreStrict(t *testing.T) {
 	}
 }
 
-// Required members are encoded and required arrays are never null.
+// Required fields are always encoded, and required arrays are never null.
 func TestZeroValuesHaveTheirRequiredMembers(t *testing.T) {
 	for _, c := range []struct {
 		v    any

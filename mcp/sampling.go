@@ -214,7 +214,7 @@ type createMessageResultJSON struct {
 
 var errNoSamplingContent = errors.New("sampling message must have content")
 
-// oneOrSeveral are content blocks. A single one is encoded without an array.
+// oneOrSeveral contains content blocks. A single block is encoded without an array.
 type oneOrSeveral []Content
 
 func (c oneOrSeveral) MarshalJSON() ([]byte, error) {
@@ -264,7 +264,7 @@ func (p *CreateMessageParams) UsesTools() bool {
 // Deprecated: 2026-07-28 deprecates sampling (SEP-2577). The earliest removal is the first revision
 // from 2027-07-28 on. Use the API of a model provider instead.
 func CheckToolResults(messages []SamplingMessage) error {
-	var open map[string]bool // the tool uses of the previous message; true if they have a result
+	var open map[string]bool // the tool uses of the previous message; true: it has a result
 	for i := range messages {
 		m := &messages[i]
 		if err := m.checkResults(open); err != nil {

@@ -95,7 +95,7 @@ func (p UpdateTaskParams) MarshalJSON() ([]byte, error) {
 
 // TaskStatusParams are the parameters of notifications/tasks. Tasks extension.
 type TaskStatusParams struct {
-	ParamsBase // with [MetaSubscriptionID]
+	ParamsBase // contains [MetaSubscriptionID]
 	DetailedTask
 }
 

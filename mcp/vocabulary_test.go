@@ -12,7 +12,7 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-// byName returns the key of each of the names.
+// byName returns a map from each name to its key.
 func byName[K comparable](names map[K]string) map[string]K {
 	m := make(map[string]K)
 	for key, all := range names {
@@ -23,8 +23,8 @@ func byName[K comparable](names map[K]string) map[string]K {
 	return m
 }
 
-// vocabulary maps the names of schema definitions to Go types. The Go type of a request or notification is that of its
-// params, and that of an error the type of its data.
+// vocabulary maps the names of schema definitions to Go types. For a request or notification it is the type of the
+// params, and for an error the type of the data.
 var vocabulary = byName(map[reflect.Type]string{
 	reflect.TypeFor[jsonrpc.Error](): "Error InternalError InvalidParamsError InvalidRequestError " +
 		"MethodNotFoundError ParseError",
@@ -127,7 +127,7 @@ var vocabulary = byName(map[reflect.Type]string{
 	reflect.TypeFor[mcp.URLElicitationRequiredData](): "URLElicitationRequiredError",
 })
 
-// legacyTasks are what 2025-11-25 defines under names that the tasks extension has for something else.
+// legacyTasks contains what 2025-11-25 defines under names that mean something else in the tasks extension.
 var legacyTasks = byName(map[reflect.Type]string{
 	reflect.TypeFor[mcp.LegacyCreateTaskResult](): "CreateTaskResult",
 	reflect.TypeFor[mcp.LegacyGetTaskResult]():    "CancelTaskResult GetTaskResult",
@@ -163,14 +163,14 @@ var without = byName(map[string]string{
 	"the result of any method": "GetTaskPayloadResult",
 })
 
-// memberValues are values of members. One of them sets each member of the vocabulary.
+// memberValues lists values such that each key of the vocabulary can be set with one of them.
 var memberValues = []string{
 	`"x"`, `7`, `true`, `{}`, `["x"]`, `[{}]`, `{"x":{}}`, `{"x":"y"}`, `"eA=="`, `{"type":"text","text":"x"}`,
 	`[{"type":"text","text":"x"}]`, `{"type":"ref/prompt","name":"x"}`, `{"x":{"type":"string"}}`,
 	`"https://example.com"`, `{"values":["x"]}`, `[{"role":"user","content":{"type":"text","text":"x"}}]`,
 }
 
-// valueOf returns a value that sets p in an object without other members.
+// valueOf returns a value that sets p in an object without other keys.
 func valueOf(p place) (string, bool) {
 	without, err := decodeAs(p.root, p.json("unknown name", "0"))
 	if err != nil {
@@ -184,11 +184,11 @@ func valueOf(p place) (string, bool) {
 	return "", false
 }
 
-// FuzzKeyIsolation checks for every member of every wire type that only its own name sets it: a member with another
-// name, also one that differs in case, in normalization or in an invisible character, is not taken for it.
+// FuzzKeyIsolation checks for every key of every wire type that nothing else sets its field: another key, even one
+// that differs only in case, normalization or an invisible character, is not mistaken for it.
 func FuzzKeyIsolation(f *testing.F) {
 	var all []place
-	var values []string // the value of each place that sets the member
+	var values []string // for each place, a value that sets it
 	known := make(map[string]bool)
 	var without []place
 	for _, p := range places() {
@@ -200,7 +200,7 @@ func FuzzKeyIsolation(f *testing.F) {
 			without = append(without, p)
 		}
 	}
-	// Icons without a src are dropped, and messages must have all their members.
+	// Icons without a src are dropped, and messages must contain all their keys.
 	if len(all) < 500 || len(without) > len(all)/10 {
 		f.Fatalf("%d members can be set alone, and %d cannot: %v", len(all), len(without), without)
 	}

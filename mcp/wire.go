@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// encodeOptions make encoding deterministic, so that encoded results can be compared, cached and
-// digested. Strings in raw JSON keep their notation.
+// encodeOptions makes encoding deterministic, so that encoded results can be compared, cached
+// and digested. Strings in raw JSON keep their escapes.
 var encodeOptions = jsonv2.JoinOptions(
 	jsonv2.Deterministic(true),
 	jsontext.PreserveRawStrings(true),
@@ -22,13 +22,13 @@ var encodeOptions = jsonv2.JoinOptions(
 )
 
 // encode encodes v. Nil slices become [], and bytes that are not UTF-8 become U+FFFD. MarshalJSON methods
-// convert their value to a type without methods first.
+// must convert their value to a type without methods first.
 func encode(v any) ([]byte, error) {
 	return jsonscan.Marshal(v, encodeOptions)
 }
 
-// decode decodes data strictly, including [Content] fields. UnmarshalJSON methods convert their
-// receiver to a type without methods first.
+// decode decodes data strictly, including [Content] fields. UnmarshalJSON methods must convert
+// their receiver to a type without methods first.
 func decode(data []byte, v any) error { return withContent.decode(data, v) }
 
 var (
@@ -37,8 +37,8 @@ var (
 )
 
 // decoding decodes strictly. Integers may be spelled 60000.0 or 6e4, as some programs write
-// them. The JSON library rejects these spellings, and accepts them in a second attempt, so that
-// other messages cost no more.
+// them. The JSON library rejects these spellings at first and accepts them in a second attempt,
+// so that other messages cost no more.
 type decoding struct{ plain, spelled jsonv2.Options }
 
 // newDecoding returns a decoding with functions for some types, or nil.
@@ -60,7 +60,7 @@ func (d decoding) decode(data []byte, v any) error {
 // decodeInteger decodes an integer in any spelling.
 func decodeInteger(dec *jsontext.Decoder, into *int64) error {
 	if dec.PeekKind() != '0' {
-		return errors.ErrUnsupported // null and errors are for the JSON library
+		return errors.ErrUnsupported // leave null and errors to the JSON library
 	}
 	literal, err := dec.ReadValue()
 	if err != nil {
@@ -74,9 +74,9 @@ func decodeInteger(dec *jsontext.Decoder, into *int64) error {
 	return nil
 }
 
-// encodeOver encodes v. If v was decoded from source, which may be nil, the result has the bytes of source for
-// everything that was not changed since then: keys for which T has no field, explicit zero values, the order of keys
-// and the notation of values. Line breaks become spaces, because a message has one line. v must not contain source.
+// encodeOver encodes v. If v was decoded from source, which may be nil, the result keeps the bytes of source for
+// everything that has not changed since: keys for which T has no field, explicit zero values, the order of keys and
+// the spelling of values. Line breaks become spaces, because a message is one line. v must not contain source.
 func encodeOver[T any](source json.RawMessage, v *T) ([]byte, error) {
 	if source == nil {
 		return encode(v)
@@ -125,7 +125,7 @@ func appendChanged(dst, source, was, now []byte) []byte {
 }
 
 func appendChangedObject(dst, source, was, now []byte) []byte {
-	// Not Members, for which null is absent.
+	// Do not use Members, which treats null as absent.
 	previous, current := maps.Collect(jsonrpc.All(was)), maps.Collect(jsonrpc.All(now))
 	seen := make(map[string]bool, len(current))
 	dst = append(dst, '{')
@@ -141,8 +141,8 @@ func appendChangedObject(dst, source, was, now []byte) []byte {
 		before, known := previous[member]
 		after, kept := current[member]
 		switch {
-		case known && !kept: // removed
-		case !kept: // T does not have it, or it is a zero value
+		case known && !kept: // the program removed it
+		case !kept: // T has no such field, or the value is zero
 			name(member)
 			dst = appendOneLine(dst, value)
 		case !known:

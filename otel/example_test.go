@@ -21,8 +21,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// record returns the options of a program with this name, and a function that sends what is left when the program
-// ends. To send to a collector, spans is the exporter of otlptracehttp.New(ctx), and metrics is
+// record returns the options of a program with this name, and a function that sends the remaining data when the
+// program ends. To send to a collector, spans is the exporter of otlptracehttp.New(ctx), and metrics is
 // sdkmetric.NewPeriodicReader with the exporter of otlpmetrichttp.New(ctx). Both are packages of
 // go.opentelemetry.io/otel/exporters/otlp.
 func record(name string, spans sdktrace.SpanExporter, metrics sdkmetric.Reader) (o otel.Options,
@@ -32,7 +32,7 @@ func record(name string, spans sdktrace.SpanExporter, metrics sdkmetric.Reader) 
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(metrics), sdkmetric.WithResource(service))
 	o = otel.Options{
 		TracerProvider: tracers, MeterProvider: meters,
-		// Without propagators the spans of a client and of its server are not one trace.
+		// Without propagators, the spans of a client and its server do not form one trace.
 		Propagator: propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
 	}
 	return o, func(ctx context.Context) error { return errors.Join(tracers.Shutdown(ctx), meters.Shutdown(ctx)) }
@@ -81,7 +81,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// First the client and the server end, and then what records them.
+	// First the client and the server end, and then the providers that record them.
 	if err := errors.Join(c.Close(), s.Shutdown(ctx)); err != nil {
 		log.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 // maxField is the limit for a field of _meta, in bytes. It is the limit for baggage (W3C Baggage, Limits).
 const maxField = 8 << 10
 
-// metaOf gives propagators access to the _meta of a request (2026-07-28, basic, _meta). Its fields are the members that
+// metaOf gives propagators access to the _meta of a request (2026-07-28, basic, _meta). Its fields are the entries that
 // are strings.
 type metaOf struct{ c *call.Call }
 

@@ -34,7 +34,7 @@ const (
 )
 
 const (
-	// maxOperations is the limit for operations with names of tools and prompts, and so for the number of time series.
+	// maxOperations limits the operations with names of tools and prompts, and thereby the number of time series.
 	// Requests for further names are recorded under their method.
 	maxOperations = 1000
 	// maxName is the limit for the name of a tool or prompt, in bytes.
@@ -50,7 +50,7 @@ type key struct {
 
 // operation is a kind of request, with the options that its spans and measurements have in common.
 type operation struct {
-	name       string // the name of its spans
+	name       string // name of its spans
 	start      []trace.SpanStartOption
 	attributes []attribute.KeyValue
 	measure    []metric.RecordOption
@@ -69,11 +69,11 @@ type operations struct {
 type request struct {
 	*operation
 	key     key
-	hasName bool // the operation is that of the name in key, if it has one
+	hasName bool // the operation is for the name in key, if there is one
 }
 
 // request returns the operation of c. Until a request for its name has succeeded, that is the operation of its method.
-// All methods that the protocol does not define have one operation.
+// All methods that the protocol does not define share one operation.
 func (o *operations) request(ctx context.Context, c *call.Call) request {
 	k := key{method: c.Method(), revision: c.Revision(), name: nameOf(c)}
 	if o.kind == trace.SpanKindServer {
@@ -95,7 +95,7 @@ func (o *operations) request(ctx context.Context, c *call.Call) request {
 	return request{o.cached(plain, true), k, plain == k}
 }
 
-// learn returns the operation of the name that a request succeeded for.
+// learn returns the operation for the name of a request that has succeeded.
 func (o *operations) learn(r request) *operation {
 	if !r.key.revision.Known() || len(r.key.name) > maxName {
 		return r.operation

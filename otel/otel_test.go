@@ -62,8 +62,8 @@ func (t *telemetry) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySp
 // Shutdown implements sdktrace.SpanExporter.
 func (t *telemetry) Shutdown(ctx context.Context) error { return t.spans.Shutdown(ctx) }
 
-// span returns the last span of a kind and name, and waits for one: the span of a server whose call was cancelled ends
-// after that of the client.
+// span returns the last span of a kind and name, and waits for it: if a call was cancelled, the server's span ends
+// after the client's.
 func (t *telemetry) span(tb testing.TB, kind trace.SpanKind, name string) tracetest.SpanStub {
 	tb.Helper()
 	deadline := time.After(10 * time.Second)
@@ -195,7 +195,7 @@ func checkTrace(t *testing.T, tel *telemetry, c *client.Client) {
 	}
 }
 
-// Both roles record the same failures, except that an invalid request is no failure of the server.
+// Both roles record the same failures, except that an invalid request is not a failure of the server.
 func TestFailuresHaveTypeAndStatus(t *testing.T) {
 	for _, test := range []struct {
 		tool, near, far, code string
@@ -236,7 +236,7 @@ func TestCancelledCallsHaveErrorType(t *testing.T) {
 			_, err := c.CallTool(ctx, "hang", nil, client.WithProgress(func(float64, float64, string) { cancel() }))
 			must.Is(t, err, context.Canceled)
 			for _, kind := range []trace.SpanKind{trace.SpanKindClient, trace.SpanKindServer} {
-				name := "tools/call" // the client has no result of the tool
+				name := "tools/call" // the client did not receive a result of the tool
 				if kind == trace.SpanKindServer {
 					name = "tools/call hang"
 				}
@@ -297,7 +297,7 @@ func TestUnknownToolsCreateNoTimeSeries(t *testing.T) {
 	}
 }
 
-// Spans have every error code.
+// Spans contain every error code.
 func TestUnboundedErrorCodesCreateNoTimeSeries(t *testing.T) {
 	tel := newTelemetry(otel.Options{})
 	s := tel.server()

@@ -30,7 +30,7 @@ const (
 	maxContent = 4 << 10 // the limit for arguments and results, in bytes
 )
 
-// panicked is the outcome of a call that panics: the response is an internal error.
+// panicked is the outcome of a call that panics; the response is an internal error.
 var panicked = outcome{errorType: internalError, code: internalError, message: "internal error"}
 
 var internalError = strconv.FormatInt(jsonrpc.CodeInternalError, 10)
@@ -49,18 +49,18 @@ func (i *instrument) outcomeOf(ctx context.Context, c *call.Call, result any, er
 			o.errorType = "tool_error"
 		}
 	}
-	if o.errorType != "" && ctx.Err() != nil { // the end of the context is the cause of the error
+	if o.errorType != "" && ctx.Err() != nil { // the end of the context caused the error
 		o.errorType = contextErrorType(context.Cause(ctx))
 	}
 	return o
 }
 
 // serverError sets the outcome of a call that a server answers with an error. An error that rejects an invalid request
-// is no failure of the server.
+// is not a failure of the server.
 func (o *outcome) serverError(c *call.Call, err error) {
 	var reported *jsonrpc.Error
 	var missing *call.CapabilityError
-	code, message := int64(jsonrpc.CodeInternalError), "internal error" // the response to an error of another type
+	code, message := int64(jsonrpc.CodeInternalError), "internal error" // the response for an error of any other type
 	switch {
 	case errors.As(err, &reported) && reported != nil:
 		code, message = reported.Code, reported.Message
@@ -131,7 +131,7 @@ func (o *outcome) attributes() []attribute.KeyValue {
 	return all
 }
 
-// metricAttributes returns the attributes of the measurement. Their number of values is bounded.
+// metricAttributes returns the attributes of the measurement. The number of their values is bounded.
 func (o *outcome) metricAttributes() []attribute.KeyValue {
 	bounded := *o
 	if bounded.unbounded {
@@ -148,7 +148,7 @@ func isInputRequired(result any) bool {
 	return ok
 }
 
-// toolFailed reports whether the result of a tool has isError.
+// toolFailed reports whether isError is set in the result of a tool.
 func toolFailed(result any) bool {
 	switch result := result.(type) {
 	case *mcp.CallToolResult:
@@ -160,7 +160,7 @@ func toolFailed(result any) bool {
 	return false
 }
 
-// describe adds the attributes of the request that are not attributes of its operation.
+// describe adds the attributes that are specific to the request, not shared by its operation.
 func (i *instrument) describe(span trace.Span, c *call.Call, req request) {
 	if req.key.name != "" && !req.hasName {
 		span.SetAttributes(nameAttribute(c.Method(), shortened(req.key.name, maxName)))

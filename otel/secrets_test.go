@@ -32,7 +32,7 @@ type recorder struct {
 	next http.Handler
 
 	mu    sync.Mutex
-	kinds map[string]string // the key is the secret
+	kinds map[string]string // kinds by secret
 }
 
 func (o *recorder) note(kind, secret string) {
@@ -72,7 +72,8 @@ func (w recordingWriter) Write(p []byte) (int, error) {
 
 func (w recordingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Rule R6: spans and measurements have no secrets, even if all options are enabled.
+// Rule R6: spans and measurements contain no secrets, even if all options are
+// enabled.
 func TestTelemetryHasNoSecrets(t *testing.T) {
 	issuer := must.Get(devissuer.Start(devissuer.Config{}))(t)
 	defer issuer.Close()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// parse returns the principal with a key. It is the inverse of Key and accepts no other strings.
+// parse returns the principal for a key. It is the inverse of Key and rejects all other strings.
 func parse(key string) (Principal, error) {
 	switch key {
 	case anonymousKey:
@@ -53,7 +53,7 @@ const upperHex = "0123456789ABCDEF"
 
 // appendEscaped percent-encodes all characters except the unreserved ones of RFC 3986. This removes
 // characters with a special meaning in a store, such as slashes, the braces of Redis Cluster hash tags,
-// and wildcards. Parts that consist of dots are escaped too, for stores that use directories.
+// and wildcards. Parts that consist of dots are escaped, too, for stores that use directories.
 func appendEscaped(dst []byte, s string) []byte {
 	dots := strings.Trim(s, ".") == ""
 	for i := range len(s) {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxPart is the maximum length of an issuer, a subject and a client, in bytes.
+// maxPart is the maximum length of an issuer, a subject or a client, in bytes.
 const maxPart = 1024
 
 var (
@@ -31,8 +31,8 @@ const (
 // Principal identifies a caller. The zero value is [Anonymous]. It is immutable, comparable with ==
 // and safe for concurrent use.
 type Principal struct {
-	// key is the canonical key, or empty for Anonymous. It is the only field, so that principals are
-	// equal exactly if their keys are.
+	// key is the canonical key, or empty for Anonymous. It is the only field, so that two principals
+	// are equal if and only if their keys are.
 	key string
 }
 

@@ -50,7 +50,7 @@ func (m Models) Choose(preferences *mcp.ModelPreferences) (string, error) {
 	return candidates[best].Name, nil
 }
 
-// fitting returns the models whose name or alias has the hint as a part.
+// fitting returns the models whose name or alias contains the hint.
 func (m Models) fitting(hint string) (fitting Models) {
 	hint = strings.ToLower(hint)
 	if hint == "" {

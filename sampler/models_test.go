@@ -47,7 +47,7 @@ func TestModelFitsHintsBeforePriorities(t *testing.T) {
 	must.CheckIs(t, must.Err((sampler.Models)(nil).Choose(nil)), sampler.ErrNoModels)
 }
 
-// A server learns what its request must not have.
+// A server learns what its request must not contain.
 func TestUnsupportedErrorIsForTheServer(t *testing.T) {
 	var err error = &sampler.UnsupportedError{API: "the API", What: "audio"}
 	var reported *jsonrpc.Error

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// quota is an amount that one document may use up: of subschemas, bytes or other things that do not grow in proportion
-// to its length, or that are limited for another reason.
+// quota is an amount that one document may use up: subschemas, bytes or other things that do not grow in proportion to
+// its length, or that are limited for another reason.
 type quota struct {
 	what       string
 	most, used int64
 }
 
-// take uses n of the quota. If less is left, it uses nothing and returns an [ErrLimit].
+// take uses up n of the quota. If less is left, it uses nothing and returns an error that matches [ErrLimit].
 func (q *quota) take(n int64) error {
 	if n > q.most-q.used {
 		return tooMany(q.what, int(q.most))

@@ -11,7 +11,8 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// hostileExpressions are short, and take much memory or time to parse, to compile or to keep.
+// hostileExpressions returns expressions that are short but take much memory or time to parse, compile
+// or keep.
 func hostileExpressions() map[string]string {
 	long := func(part string) string { return strings.Repeat(part, 4000/len(part)) }
 	return map[string]string{
@@ -39,8 +40,8 @@ func hostileExpressions() map[string]string {
 	}
 }
 
-// A schema is a few hundred kilobytes at most. Without bounds, each of them takes gigabytes, or minutes.
-// Rule V4.
+// Each schema is at most a few hundred kilobytes long. Without bounds, it would take gigabytes, or
+// minutes. Rule V4.
 func TestExpressionsOfOneSchemaTakeBoundedMemory(t *testing.T) {
 	for name, expression := range hostileExpressions() {
 		copies := max(40, 10_000/len(expression))
@@ -52,7 +53,7 @@ func TestExpressionsOfOneSchemaTakeBoundedMemory(t *testing.T) {
 			doc := []byte(replaceEach(format, "EXPRESSION", func() string {
 				i++
 				unique := fmt.Sprint(expression, i)
-				if anchored, ok := strings.CutSuffix(expression, "$"); ok { // at the end, as one pass demands
+				if anchored, ok := strings.CutSuffix(expression, "$"); ok { // as a one-pass expression requires
 					unique = fmt.Sprint(anchored, i, "$")
 				}
 				return string(appendQuoted(nil, unique))
@@ -105,7 +106,7 @@ func TestParsingAnExpressionIsPaidForInAdvance(t *testing.T) {
 	}
 }
 
-// Expressions that people write are cheap, in particular in any case of letters.
+// Expressions that people write are cheap, even case-insensitive ones.
 func TestOrdinaryExpressionsAreCheap(t *testing.T) {
 	for _, expression := range []string{
 		`^[a-z0-9]+(-[a-z0-9]+)*$`,
@@ -156,7 +157,7 @@ func TestABudgetBoundsTheMemoryOfManySchemas(t *testing.T) {
 	must.CheckIs(t, err, ErrLimit)
 	must.CheckContains(t, fmt.Sprint(err), "all schemas of one peer must be at most 67108864")
 	must.CheckThat(t, len(all) >= 10 && kept <= maxBudget, "%d schemas with %d MB", len(all), kept>>20)
-	// Schemas that are no longer used make room, once.
+	// Schemas that are no longer used make room, but only once each.
 	for _, s := range all[:5] {
 		b.Release(s)
 		b.Release(s)
@@ -171,7 +172,7 @@ func TestABudgetBoundsTheMemoryOfManySchemas(t *testing.T) {
 	runtime.KeepAlive(all)
 }
 
-// A schema that fails because of a bound has made work, and a peer can send it again and again.
+// A schema that fails because of a bound has cost work, and a peer can send it again and again.
 func TestSchemasThatExceedABoundUseUpABudget(t *testing.T) {
 	var b Budget
 	doc := []byte(`{"anyOf":[` + repeated(4000, `{"pattern":"%d\\pL\\pN\\pS"}`) + `]}`)

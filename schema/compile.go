@@ -13,7 +13,7 @@ import (
 type compiler struct {
 	*index
 	unchecked []Unchecked
-	refs      []*extra // with dynamic references
+	refs      []*extra // subschemas with dynamic references
 }
 
 // compile returns the root of the program.
@@ -25,7 +25,7 @@ func (c *compiler) compile() (*node, error) {
 	targets := map[string]*node{}
 	for _, r := range c.resources {
 		if r.nodes != nil || len(r.dynamic) == 0 {
-			continue // known by another URI too
+			continue // also known by another URI
 		}
 		r.nodes = make(map[string]*node, len(r.dynamic))
 		for name, at := range r.dynamic {
@@ -79,8 +79,8 @@ func (c *compiler) nodeAt(pointer string) *node {
 	return c.entries[at].node
 }
 
-// subschema is a subschema that is being compiled: the node, and the keywords
-// that depend on each other.
+// subschema is a subschema while it is compiled: its node, and keywords that
+// depend on each other.
 type subschema struct {
 	*node
 	at       uint32
@@ -99,7 +99,7 @@ type subschema struct {
 	additional                         *node
 	required                           []string
 	properties                         []property
-	exclusiveMinimum, exclusiveMaximum bool // of draft 4
+	exclusiveMinimum, exclusiveMaximum bool // the booleans of draft 4
 }
 
 // schema compiles a subschema that is an object, keyword by keyword.
@@ -139,7 +139,7 @@ func (c *compiler) schema(n *node, at uint32, r *resource) error {
 	return nil
 }
 
-// finish puts the keywords together that depend on each other.
+// finish combines the keywords that depend on each other.
 func (c *compiler) finish(s *subschema) error {
 	if s.cond != nil {
 		l := s.logicRules()
@@ -261,7 +261,7 @@ func (n *node) numberRules() *numberRules {
 // maxUnchecked bounds the keywords that are listed because they cannot be checked: finding their places takes time.
 const maxUnchecked = 100
 
-// skip records a keyword that cannot be checked.
+// skip records that a keyword cannot be checked.
 func (c *compiler) skip(s *subschema, at uint32, reason string) {
 	s.extra.unchecked = true
 	if len(c.unchecked) < maxUnchecked {

@@ -69,8 +69,8 @@ func (r *run) checkObject(o *objectRules, at uint32) bool {
 	return ok
 }
 
-// memberName returns the text of a member's name, valid until the next call. It
-// charges for escapes, because a name is read once for each pattern.
+// memberName returns the text of a key, valid until the next call. It charges
+// for escapes, because a key is read once for each pattern.
 func (r *run) memberName(at uint32) []byte {
 	t := &r.Tokens[at]
 	s := r.Raw[t.Start:t.End]
@@ -98,7 +98,8 @@ func (r *run) checkDependent(d *dependent, at uint32) bool {
 	return ok
 }
 
-// search is member, and charges for its work. When the time is up it finds nothing.
+// search returns the value of a key, as member does, and charges for its work. When the
+// time is up, it finds nothing.
 func (r *run) search(at uint32, name string) (value uint32, ok bool) {
 	t := &r.Tokens[at]
 	if !r.spend(1 + int(t.End-t.Start)/bytesPerUnit) {
@@ -142,8 +143,8 @@ func (r *run) checkArray(a *arrayRules, at uint32) bool {
 	return ok
 }
 
-// checkContains counts the elements that match. An element whose match is not
-// certain counts towards the minimum, but not towards the maximum.
+// checkContains counts the elements that match. An element that may match
+// counts towards the minimum, but not towards the maximum.
 func (r *run) checkContains(a *arrayRules, at uint32) bool {
 	found, certain, index := 0, 0, 0
 	report, doubt, tracking := r.report, r.doubt, r.tracker.active
@@ -220,9 +221,8 @@ func (r *run) checkUnique(at uint32) bool {
 }
 
 // valueSet is the set of values that "enum" or "const" allows. Values are compared by
-// their canonical forms, which have the same bytes if and only if JSON Schema
-// regards the values as equal: 1 equals 1.0, and the order of members does not
-// matter.
+// their canonical forms, which have the same bytes if and only if JSON Schema regards
+// the values as equal: 1 equals 1.0, and the order of keys does not matter.
 type valueSet struct {
 	canonical map[string]struct{}
 	shown     string // for messages
@@ -246,8 +246,8 @@ func newValueSet(d *document, values []uint32) *valueSet {
 func unlimited(int) bool { return true }
 
 // appendCanonical appends the canonical form of a value: a byte for its kind, then
-// its content with a length or an end. It calls spend for work that is not in
-// proportion to the length of the value. The form is unspecified if spend fails.
+// its content with a length or an end. It calls spend for work that grows faster
+// than the length of the value. The form is unspecified if spend fails.
 func (d *document) appendCanonical(dst []byte, at uint32, spend func(units int) bool) []byte {
 	t := &d.Tokens[at]
 	switch t.Kind {
@@ -330,7 +330,8 @@ func (d *document) show(at uint32) string {
 	}
 }
 
-// describe is show with the kind of the value unless show makes that clear.
+// describe describes a value, as show does, and adds its kind unless that is already
+// clear.
 func (d *document) describe(at uint32) string {
 	switch d.Tokens[at].Kind {
 	case kindString, kindNumber, kindBoolean:
@@ -364,7 +365,7 @@ func (r *run) checkExtra(x *extra, at uint32) bool {
 		ok = r.checkUnevaluated(rest, at) && ok
 	}
 	r.tracker.end(outer)
-	if ok && r.tracker.active { // nothing is left unevaluated
+	if ok && r.tracker.active { // by now, everything has been evaluated
 		for i := range count {
 			r.tracker.mark(i)
 		}
@@ -383,8 +384,8 @@ func (r *run) checkInPlace(x *extra, at uint32) bool {
 	return ok
 }
 
-// target returns the node to which a dynamic reference leads: that of the outermost
-// resource in the dynamic scope that has the anchor.
+// target returns the node that a dynamic reference leads to, in the outermost
+// resource of the dynamic scope that has the anchor.
 func (r *run) target(d *dynamicRef) *node {
 	r.spend(len(r.scope))
 	for _, resource := range r.scope {
@@ -395,8 +396,8 @@ func (r *run) target(d *dynamicRef) *node {
 	return d.fallback
 }
 
-// checkUnevaluated checks the members or elements of the value at a token that no
-// other keyword has evaluated.
+// checkUnevaluated checks the properties or elements of the value at a token that
+// no other keyword has evaluated.
 func (r *run) checkUnevaluated(n *node, at uint32) bool {
 	t := r.Tokens[at]
 	ok := true
@@ -423,19 +424,19 @@ func (r *run) checkUnevaluated(n *node, at uint32) bool {
 	return ok
 }
 
-// tracker records which members or elements of one value have been evaluated. It
-// is active while the keywords of that value are checked, and not while those of
-// its members and elements are. Trackers of values inside each other share memory.
+// tracker records which properties or elements of one value have been evaluated.
+// It is active while the keywords of that value are checked, but not while its
+// properties and elements are checked. Trackers of nested values share memory.
 type tracker struct {
 	active bool
-	base   int      // of the value's bits, in words
-	start  int      // of the value's entries in log
-	bits   []uint64 // one for each member or element
-	log    []uint32 // the bits that are set, in the order of setting them
+	base   int      // start of the value's bits, in words
+	start  int      // start of the value's entries in log
+	bits   []uint64 // one for each property or element
+	log    []uint32 // indexes of the set bits, in the order in which they were set
 }
 
-// begin starts to track a value with a number of members or elements. It returns
-// the state to which end returns.
+// begin starts to track a value with a number of properties or elements. It
+// returns the state that end restores.
 func (t *tracker) begin(count int) (outer tracker) {
 	outer = *t
 	t.active, t.base, t.start = true, len(t.bits), len(t.log)
@@ -450,7 +451,7 @@ func (t *tracker) end(outer tracker) {
 	t.active, t.base, t.start = outer.active, outer.base, outer.start
 }
 
-// mark records that the member or element at an index is evaluated.
+// mark records that the property or element at an index is evaluated.
 func (t *tracker) mark(index int) {
 	word, bit := &t.bits[t.base+index/64], uint64(1)<<(index%64)
 	if *word&bit == 0 {
@@ -461,7 +462,7 @@ func (t *tracker) mark(index int) {
 
 func (t *tracker) has(index int) bool { return t.bits[t.base+index/64]&(1<<(index%64)) != 0 }
 
-// undo removes the marks after the first n entries of the log.
+// undo removes all marks after the first n entries of the log.
 func (t *tracker) undo(n int) {
 	for _, index := range t.log[n:] {
 		t.bits[t.base+int(index)/64] &^= 1 << (index % 64)

@@ -90,7 +90,8 @@ type target struct {
 	*shape
 }
 
-// targetOf is the function targetOf for a schema, which most often decodes into one type.
+// targetOf returns the shape of the value to which into points. It remembers the last type, because most
+// schemas decode into a single type.
 func (s *Schema) targetOf(into any) (*shape, error) {
 	first := s.target.Load()
 	if first != nil && first.pointer == reflect.TypeOf(into) && !reflect.ValueOf(into).IsNil() {
@@ -144,9 +145,9 @@ func unmarshal(raw []byte, into any, s *shape) error {
 	return json2.Unmarshal(raw, into)
 }
 
-// readDurations and writeDurations give time.Duration the form that the schema
-// describes. The JSON library has none. They are created when they are first used,
-// so that programs without durations start faster.
+// readDurations and writeDurations read and write time.Duration in the form that
+// the schema describes; the JSON library has no form for it. They are created when
+// they are first used, so that programs without durations start faster.
 var (
 	readDurations = sync.OnceValue(func() json2.Options {
 		return json2.WithUnmarshalers(json2.UnmarshalFromFunc(readDuration))
@@ -209,7 +210,7 @@ func marshal(v any, replace bool) ([]byte, error) {
 	return s.rewrite(b, dropNulls)
 }
 
-// decodable returns the error with which the JSON library rejects a struct type.
+// decodable returns the error if the JSON library rejects a struct type.
 func decodable(t reflect.Type) error {
 	err := json2.Unmarshal([]byte("{}"), reflect.New(t).Interface())
 	if semantic, ok := errors.AsType[*json2.SemanticError](err); ok && semantic.Err != nil {
@@ -300,10 +301,10 @@ func integerRange(t reflect.Type) string {
 type changes uint8
 
 const (
-	fillDefaults  changes = 1 << iota // absent members get their default
-	plainIntegers                     // 1.0, 1e3 and -0 become 1, 1000 and 0 where an integer is due
-	dropNulls                         // members whose null means absent are removed
-	dropOptional                      // optional members with null are removed
+	fillDefaults  changes = 1 << iota // absent properties get their default
+	plainIntegers                     // 1.0, 1e3 and -0 become 1, 1000 and 0 where an integer is expected
+	dropNulls                         // properties are removed if they are null and null means absent
+	dropOptional                      // optional properties with the value null are removed
 )
 
 // rewrite copies a document with changes. It returns raw itself if nothing changes,
@@ -322,7 +323,7 @@ func (s *shape) rewrite(raw []byte, c changes) ([]byte, error) {
 	return append(w.out, raw[w.done:]...), nil
 }
 
-// rewriter copies when it must: out is raw[:done] with the changes made so far.
+// rewriter copies raw only when it must: out is raw[:done] with the changes made so far.
 type rewriter struct {
 	*document
 	changes changes
@@ -388,8 +389,8 @@ func plainInteger(literal []byte) ([]byte, bool) {
 
 func (w *rewriter) object(s *shape, at uint32) {
 	t := w.Tokens[at]
-	kept := false  // a previous member remains
-	end := t.Start // of the previous member
+	kept := false  // an earlier property remains
+	end := t.Start // end of the previous property
 	for i := at + 1; i < t.Next; i = w.Tokens[i+1].Next {
 		value := &w.Tokens[i+1]
 		m := s.members[w.Text(i)]
@@ -417,7 +418,7 @@ func (w *rewriter) object(s *shape, at uint32) {
 	}
 }
 
-// fill adds the defaults of absent members at the end of an object.
+// fill adds the defaults of absent properties at the end of an object.
 func (w *rewriter) fill(s *shape, at uint32) {
 	text := s.appendDefaults(nil, func(name string) bool {
 		_, present := w.member(at, name)
@@ -433,8 +434,8 @@ func (w *rewriter) fill(s *shape, at uint32) {
 	w.replace(t.End-1, t.End-1, text)
 }
 
-// appendDefaults appends the absent members that have a default, and the absent
-// structs that contain such members.
+// appendDefaults appends the absent properties that have a default, and the
+// absent structs that contain such properties.
 func (s *shape) appendDefaults(b []byte, present func(name string) bool) []byte {
 	for _, m := range s.order {
 		if present(m.name) || m.preset == nil && !(m.value && m.shape.needs&needsDefaults != 0) {
@@ -444,7 +445,7 @@ func (s *shape) appendDefaults(b []byte, present func(name string) bool) []byte 
 		if preset == nil {
 			inner := m.shape.appendDefaults(nil, func(string) bool { return false })
 			if inner == nil {
-				continue // the defaults are in a pointer or a list
+				continue // the defaults are behind a pointer or in a list
 			}
 			preset = append(append([]byte{'{'}, inner...), '}')
 		}

@@ -108,7 +108,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 		var got arguments
 		must.CheckFails(t, s.Decode([]byte(raw), &got), want, raw)
 	}
-	// A slice and a map can be absent if a schema of the program's own says so.
+	// A slice and a map may be absent if the program's own schema says so.
 	lists, err := Compile([]byte(`{"type":"object","properties":{"tags":{"type":"array"},"inner":{"type":"object",` +
 		`"properties":{"sizes":{"type":"object"}}},` +
 		`"count":{"type":"integer"}},"required":["count"]}`))
@@ -126,7 +126,7 @@ func TestNullForAnOptionalMemberIsAbsent(t *testing.T) {
 	inferred := must.Get(For[slices]())(t)
 	must.CheckFails(t, inferred.Decode([]byte(`{"tags":null,"count":1,"inner":{"sizes":{}}}`), new(slices)),
 		"/tags: expected array", "null for a required list")
-	// A schema of the program's own that requires the member is obeyed.
+	// If the program's own schema requires the property, it is obeyed.
 	own, err := Compile([]byte(`{"type":"object","required":["after"],"properties":{"after":{"type":"string"}}}`))
 	must.Do(t, err)
 	if err := own.Decode([]byte(`{"query":"x","after":null}`), new(arguments)); err == nil {

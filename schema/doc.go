@@ -15,7 +15,7 @@
 //	}
 //
 //	doc, title                  describe the value (doc is the description)
-//	default                     JSON, or the text itself for a string; the member becomes optional
+//	default                     JSON, or the text itself for a string; the property becomes optional
 //	enum                        values, separated by commas
 //	minimum, maximum            for numbers, exact at any size
 //	minLength, maxLength        for strings, in code points

@@ -22,8 +22,8 @@ const (
 
 type token = jsonscan.Token
 
-// Bounds of any document, schema or instance. Depth and values have the same
-// bounds as the messages that contain them.
+// Bounds of any document, schema or instance. The bounds of depth and values
+// equal those of the messages that contain them.
 const (
 	maxDepth  = 128
 	maxTokens = 1_000_000
@@ -36,8 +36,8 @@ const (
 // can examine one value without reading its bytes again.
 type document struct{ jsonscan.Document }
 
-// scan reads raw, replacing what the document held. It keeps raw. The error is a
-// [*ValidationError] or an [ErrLimit].
+// scan replaces the contents of the document with raw, and retains raw. The
+// error is a [*ValidationError] or matches [ErrLimit].
 func (d *document) scan(raw []byte) error {
 	d.Reset()
 	d.Raw = raw
@@ -53,7 +53,7 @@ func (d *document) scan(raw []byte) error {
 	return nil
 }
 
-// scanError turns an error of the scanner into a [*ValidationError] or an [ErrLimit].
+// scanError turns an error of the scanner into a [*ValidationError] or an error that matches [ErrLimit].
 func (d *document) scanError(err *jsonscan.Error) error {
 	expected, got := "valid JSON", err.Fault.String()
 	switch err.Fault {
@@ -96,8 +96,8 @@ func (d *document) openPath() string {
 			path = strconv.AppendUint(append(path, '/'), uint64(t.Count), 10)
 			continue
 		}
-		// The last member is the one being scanned. Its value is the next open
-		// container, or is incomplete.
+		// The last key is being scanned. Its value is the next open container,
+		// or is incomplete.
 		within := uint32(len(d.Tokens))
 		if depth+1 < len(open) {
 			within = open[depth+1]
@@ -128,7 +128,7 @@ func (d *document) excerpt(at uint32, n int) string {
 	return truncate(jsonscan.View(jsonscan.AppendUnescaped(nil, s)), n)
 }
 
-// member returns the value token of the member called name of the object at.
+// member returns the token of the value of a key in the object at.
 func (d *document) member(at uint32, name string) (value uint32, ok bool) {
 	end := d.Tokens[at].Next
 	for i := at + 1; i < end; i = d.Tokens[i+1].Next {
@@ -161,8 +161,8 @@ func (d *document) isTrue(at uint32) bool { return d.Raw[d.Tokens[at].Start] == 
 
 // node is one subschema.
 type node struct {
-	always, never bool // true (or {}), and false
-	types         kind // 0 for any
+	always, never bool // the schema true (or {}), and the schema false
+	types         kind // 0 allows any
 	ref           *node
 	enum          *valueSet
 	constant      *valueSet
@@ -190,9 +190,9 @@ type extra struct {
 // dynamicRef is a $dynamicRef or $recursiveRef whose target depends on the dynamic
 // scope.
 type dynamicRef struct {
-	name     string // of the dynamic anchor; "" for $recursiveAnchor
-	fallback *node  // if no resource in the dynamic scope has the anchor
-	// targets refers to all nodes with the anchor. It is one node for all references, because each of many references
+	name     string // name of the dynamic anchor; "" for $recursiveAnchor
+	fallback *node  // used if no resource in the dynamic scope has the anchor
+	// targets refers to all nodes with the anchor. All references share this node, because each of many references
 	// can lead to each of many anchors.
 	targets *node
 }
@@ -210,16 +210,16 @@ const unbounded = -1
 
 // objectRules contains the keywords for objects.
 type objectRules struct {
-	// properties are the names in the schema: those of "properties" in their order,
-	// then those that are only required.
+	// properties contains the names in the schema: first those in "properties", in
+	// order, then names that are only required.
 	properties []property
-	index      map[string]int // by name; nil if a linear search is faster
+	index      map[string]int // index by name; nil if a linear search is faster
 	required   int            // number of required properties
 
-	patterns   []patternProperty // that can be checked
-	anyName    bool              // a further pattern cannot be checked, and may match every name
-	additional *node             // nil for anything
-	names      *node             // propertyNames
+	patterns   []patternProperty // patterns that can be checked
+	anyName    bool              // another pattern cannot be checked and may match every name
+	additional *node             // nil allows anything
+	names      *node             // the schema in propertyNames
 
 	minimum, maximum int
 	dependents       []dependent
@@ -231,13 +231,13 @@ type property struct {
 	required bool
 }
 
-// patternProperty is a member of "patternProperties".
+// patternProperty is an entry of "patternProperties".
 type patternProperty struct {
 	pattern *pattern
 	node    *node
 }
 
-// dependent is what the presence of a member requires.
+// dependent is what the presence of a property requires.
 type dependent struct {
 	name     string
 	requires []string
@@ -248,8 +248,8 @@ type dependent struct {
 // begins after the last hit is faster than a map.
 const fewProperties = 8
 
-// find returns the index of the property called name, or -1. Members mostly come
-// in the order of the schema, so the search begins at hint.
+// find returns the index of the property called name, or -1. Properties mostly
+// come in the order of the schema, so the search begins at hint.
 func (o *objectRules) find(name []byte, hint int) int {
 	if hint < len(o.properties) && o.properties[hint].name == string(name) {
 		return hint
@@ -271,7 +271,7 @@ func (o *objectRules) find(name []byte, hint int) int {
 // arrayRules contains the keywords for arrays.
 type arrayRules struct {
 	prefix           []*node
-	rest             *node // nil for anything
+	rest             *node // nil allows anything
 	minimum, maximum int
 	unique           bool
 
@@ -325,8 +325,8 @@ func (n *node) inPlace(walk func(*node)) {
 	}
 }
 
-// children calls walk for each node that examines a member, a member name or an
-// element of n's value.
+// children calls walk for each node that examines a property, a property name
+// or an element of n's value.
 func (n *node) children(walk func(*node)) {
 	if o := n.object; o != nil {
 		for _, p := range o.properties {

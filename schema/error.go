@@ -13,12 +13,12 @@ import (
 var ErrLimit = errors.New("schema: limit exceeded")
 
 // errTooSlow is matched by the limitError of a validation that has taken longer
-// than 100 ms. The instance is then neither known to be valid nor to be
-// invalid; treat it as rejected.
+// than 100 ms. It is then unknown whether the instance is valid; treat it as
+// rejected.
 var errTooSlow = errors.New("schema: validation takes too long")
 
 // limitError reports that a schema or an instance exceeds a bound. It matches
-// [ErrLimit] and, when the bound is one of time, errTooSlow.
+// [ErrLimit] and, for a bound of time, errTooSlow.
 type limitError struct {
 	// What names the quantity that is bounded, such as "subschemas" or "validation time".
 	What string
@@ -144,12 +144,12 @@ func tooMany(what string, limit int) *limitError {
 	return &limitError{What: what, Max: fmt.Sprint(limit)}
 }
 
-// report collects mistakes during a second run, after the first one has found that
-// there are some. Only the second run keeps track of the place in the instance.
+// report collects mistakes during a second run, after the first run has found that
+// there are any. Only the second run keeps track of the position in the instance.
 type report struct {
 	issues []Issue
 	// fixed counts the issues about an enum or a const. In a choice between
-	// alternatives they show which of them was not meant.
+	// alternatives, they show which alternatives were not meant.
 	fixed int
 	path  []step
 
@@ -171,7 +171,7 @@ func (r *run) explain(n *node) error {
 	return &ValidationError{Issues: r.report.issues}
 }
 
-// checkMember checks the value of a member, or its name.
+// checkMember checks the value of a property, or its name.
 func (r *run) checkMember(n *node, name, value uint32) bool {
 	if r.report == nil && !r.tracker.active {
 		return r.check(n, value)
@@ -187,7 +187,7 @@ func (r *run) checkElement(n *node, index int, value uint32) bool {
 	return r.checkChild(n, step{index: index}, value)
 }
 
-// checkChild checks a part of a value. The tracker of the value pauses.
+// checkChild checks a part of a value. In the meantime, the tracker of the value pauses.
 func (r *run) checkChild(n *node, s step, value uint32) bool {
 	report, tracking := r.report, r.tracker.active
 	r.tracker.active = false
@@ -202,14 +202,14 @@ func (r *run) checkChild(n *node, s step, value uint32) bool {
 	return ok
 }
 
-// here returns the JSON Pointer of the place in the instance.
+// here returns the JSON Pointer of the current position in the instance.
 func (r *run) here() string { return r.pointer(r.report.path) }
 
-// unitsPerIssue is the work of an issue: its texts and its path are bounded.
+// unitsPerIssue is the cost of an issue, whose texts and path are bounded.
 const unitsPerIssue = 64
 
-// note records an issue about the current place, or with a name about the member
-// of that name, and returns false.
+// note records an issue about the current position or, if a name is given, about
+// the property of that name, and returns false.
 func (r *run) note(expected, got string, name ...string) bool {
 	if r.report.collects || r.report.full() || !r.spend(unitsPerIssue) {
 		return false
@@ -288,7 +288,7 @@ func (r *run) failContains(relation string, limit, found int, at uint32) bool {
 		strconv.Itoa(found)+" in "+r.describe(at))
 }
 
-// failUnknown is about a member that additionalProperties false excludes.
+// failUnknown reports a property that additionalProperties false excludes.
 func (r *run) failUnknown(o *objectRules, name uint32) bool {
 	if r.report == nil {
 		return false
@@ -310,7 +310,7 @@ func (r *run) failUnknown(o *objectRules, name uint32) bool {
 	return r.note(expected, "unknown property "+quote(text), text)
 }
 
-// failUnevaluated is about a member that unevaluatedProperties false excludes.
+// failUnevaluated reports a property that unevaluatedProperties false excludes.
 func (r *run) failUnevaluated(name uint32) bool {
 	if r.report == nil {
 		return false
@@ -378,8 +378,8 @@ func (n *node) inner() *node {
 	return n.ref
 }
 
-// admits returns the types that n names, and whether they include that of the
-// token.
+// admits returns the types that n names, and whether they include the type of
+// the token.
 func (r *run) admits(n *node, at uint32) (kind, bool) {
 	for n.types == 0 && n.inner() != nil {
 		n = n.inner()
@@ -389,9 +389,9 @@ func (r *run) admits(n *node, at uint32) (kind, bool) {
 	return n.types, ok
 }
 
-// failAlternatives explains why none of several alternatives matches. If possible
-// it does so by the mistakes in the alternative that was meant: the only one of
-// the right type, or the only one in which every const and enum matches.
+// failAlternatives explains why none of several alternatives matches. If
+// possible, it reports the mistakes in the alternative that was meant: the only
+// one of the right type, or the only one in which every const and enum matches.
 func (r *run) failAlternatives(nodes []*node, at uint32) bool {
 	if r.report == nil || r.report.full() {
 		return false
@@ -400,7 +400,7 @@ func (r *run) failAlternatives(nodes []*node, at uint32) bool {
 	here := r.here()
 	var kinds kind
 	var candidates, meant []*report
-	local := true // every mistake is about this very value
+	local := true // every mistake concerns this value itself
 	for _, n := range nodes {
 		if !r.spend(1) {
 			break

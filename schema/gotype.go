@@ -11,12 +11,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// representation is the form of a Go type in JSON, as far as its methods or its
+// representation is the JSON form of a Go type, as far as its methods or its
 // identity determine it. The constants are in order of precedence.
 type representation int
 
 const (
-	plainType    representation = iota // determined by its kind
+	plainType    representation = iota // determined by the kind of the type
 	timeType                           // a string in RFC 3339
 	durationType                       // a string such as "1h30m"
 	customType                         // unknown: the type has JSON methods

@@ -69,7 +69,7 @@ type headers struct {
 	path  []step          // from the root to the current value
 }
 
-// descend calls walk with a path that is one step longer.
+// descend extends the path by one step while it calls walk.
 func (h *headers) descend(s step, walk func() error) error {
 	h.path = append(h.path, s)
 	err := walk()
@@ -77,8 +77,8 @@ func (h *headers) descend(s step, walk func() error) error {
 	return err
 }
 
-// schema reads a subschema, or an array of them. It is reachable if only
-// "properties" leads to it.
+// schema reads a subschema, or an array of subschemas. It is reachable if the path to it
+// consists only of "properties".
 func (h *headers) schema(at uint32, reachable bool) error {
 	t := &h.Tokens[at]
 	switch t.Kind {

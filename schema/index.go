@@ -12,14 +12,14 @@ type index struct {
 	*document
 	limits limits
 
-	entries   []entry              // by token
-	resources map[string]*resource // by absolute URI
+	entries   []entry              // entries by token
+	resources map[string]*resource // resources by absolute URI
 	refs      []reference
-	targets   map[uint32]uint32 // from the value of a reference to the subschema that it leads to
+	targets   map[uint32]uint32 // subschema by the value of the reference that leads to it
 	dynamic   bool              // some reference depends on the dynamic scope
 
-	members  map[uint32]map[string]uint32 // of large objects through which references lead
-	elements map[uint32][]uint32          // of large arrays likewise
+	members  map[uint32]map[string]uint32 // tables of large objects that references lead through
+	elements map[uint32][]uint32          // tables of such arrays
 
 	subschemaCount  quota
 	identifierBytes quota
@@ -32,30 +32,30 @@ type entry struct {
 	node     *node     // nil until it is compiled
 }
 
-// resource is a schema that has an identifier of its own, with all its subschemas
-// that have none.
+// resource is a schema with an identifier, together with all of its subschemas
+// without one.
 type resource struct {
 	root    uint32
 	uri     string // absolute, without fragment
 	base    *url.URL
 	draft   draft
 	anchors map[string]uint32
-	// dynamic are the anchors that $dynamicRef looks up in the dynamic scope.
-	// $recursiveAnchor is the one without a name.
+	// dynamic contains the anchors that $dynamicRef looks up in the dynamic
+	// scope. $recursiveAnchor is the anchor without a name.
 	dynamic map[string]uint32
-	// nodes are the compiled dynamic anchors.
+	// nodes contains the compiled dynamic anchors.
 	nodes map[string]*node
 }
 
 // reference is a reference that has not been resolved.
 type reference struct {
-	at      uint32 // its value
+	at      uint32 // token of its value
 	keyword string
 	from    *resource
 }
 
 const (
-	// fewMembers is the size up to which searching an object or an array costs less
+	// fewMembers is the size up to which searching an object or an array is cheaper
 	// than building a table.
 	fewMembers = 16
 	// maxURI bounds identifiers and references, in bytes.
@@ -67,7 +67,8 @@ const (
 	rootURI = "parley:///schema"
 )
 
-// newIndex indexes the document, and resolves its references. The regular expressions take their memory from a quota.
+// newIndex indexes the document, and resolves its references. The memory of regular expressions is taken from a
+// quota.
 func newIndex(d *document, l limits, memory *quota) (*index, error) {
 	x := &index{
 		document: d, limits: l,
@@ -87,7 +88,7 @@ func newIndex(d *document, l limits, memory *quota) (*index, error) {
 	if err := x.walk(0, 1, r); err != nil {
 		return nil, err
 	}
-	for len(x.refs) > 0 { // resolving a reference may find more of them
+	for len(x.refs) > 0 { // resolving a reference may find more references
 		ref := x.refs[len(x.refs)-1]
 		x.refs = x.refs[:len(x.refs)-1]
 		if err := x.resolve(ref); err != nil {
@@ -205,7 +206,7 @@ func (x *index) identify(at uint32, within *resource) (*resource, error) {
 	return r, nil
 }
 
-// newResource returns the resource that begins at a token and has an identifier.
+// newResource returns the resource with an identifier that begins at a token.
 func (x *index) newResource(at uint32, within *resource, own draft, id *url.URL) (*resource, error) {
 	base, err := within.baseURL()
 	if err != nil {
@@ -311,7 +312,7 @@ func (x *index) malformed(at uint32, expectation string) error {
 }
 
 // resolveURL resolves ref against base. Unlike net/url alone it keeps an opaque
-// base, such as a URN, for references that are fragments only.
+// base, such as a URN, for references that consist of a fragment.
 func resolveURL(base, ref *url.URL) *url.URL {
 	resolved := base.ResolveReference(ref)
 	if !ref.IsAbs() && base.Opaque != "" {
@@ -334,9 +335,9 @@ const maxChain = 256
 
 // checkCycles rejects programs whose references lead back to themselves without
 // going down into the value. Such a schema describes nothing, and following it
-// would not end. It rejects chains longer than maxChain likewise. Cycles that
-// pass through a property or an element, as those of a tree do, are accepted. A
-// dynamic reference is taken to lead to all its possible targets.
+// would not end. It also rejects chains longer than maxChain. Cycles that pass
+// through a property or an element, as in a tree, are accepted. A dynamic
+// reference is assumed to lead to all its possible targets.
 func checkCycles(root *node) error {
 	c := cycles{chain: map[*node]int{}, seen: map[*node]bool{root: true}, queue: []*node{root}}
 	for len(c.queue) > 0 {

@@ -101,8 +101,8 @@ func check(n *node, raw []byte, l limits) error {
 // inference writes the schema document of one type.
 type inference struct {
 	root     reflect.Type
-	open     map[reflect.Type]bool   // the types around the current one, in findRecursive
-	names    map[reflect.Type]string // of recursive types, under $defs
+	open     map[reflect.Type]bool   // in findRecursive: the types around the current one
+	names    map[reflect.Type]string // names of recursive types, under $defs
 	taken    map[string]bool
 	ordered  []reflect.Type // recursive types in the order in which they are found
 	examples []example
@@ -110,7 +110,7 @@ type inference struct {
 	count    int
 }
 
-// example is a value in a tag, a default or one of an enum.
+// example is a value in a tag: a default, or a value of an enum.
 type example struct {
 	tag, path, pointer string
 	json               []byte
@@ -118,7 +118,8 @@ type example struct {
 	quoted             bool
 }
 
-// decode returns an error if Decode cannot read the value. A schema says less than some types do, such as time.Time.
+// decode returns an error if Decode cannot read the value. For some types, such as time.Time, the schema is not
+// enough.
 func (x *example) decode() error {
 	s, err := shapeOf(x.typ)
 	if err != nil || x.quoted {
@@ -154,7 +155,7 @@ func (in *inference) document(t reflect.Type) ([]byte, error) {
 	return b, nil
 }
 
-// place is the current place of the inference: in the Go type and in the schema.
+// place is the current position of the inference, in the Go type and in the schema.
 type place struct{ path, pointer string }
 
 func (p place) field(f field) place {
@@ -232,7 +233,7 @@ func (in *inference) appendPlain(b []byte, t reflect.Type, at place, tg tags, qu
 const (
 	integerPattern = `^(0|-?[1-9][0-9]*)$`
 	numberPattern  = `^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`
-	// durationPattern matches the strings that time.ParseDuration accepts, and those that overflow.
+	// durationPattern matches the strings that time.ParseDuration accepts, including those that overflow.
 	durationPattern = `^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`
 )
 
@@ -333,7 +334,7 @@ func (in *inference) appendStruct(o *object, t reflect.Type, at place, tg tags) 
 	}
 	o.text("type", "object")
 	tg.annotate(o)
-	o.key("properties") // even without members: some models reject an object without it
+	o.key("properties") // even without properties: some models reject an object without it
 	properties := object{b: append(o.b, '{')}
 	var required []string
 	for _, f := range fields {
@@ -411,8 +412,7 @@ func (tg *tags) constrain(o *object) {
 	o.text("pattern", tg.pattern)
 }
 
-// refine writes the members of a schema, a JSON object, and the keywords of the tags, which replace those of the
-// schema.
+// refine writes the keywords of a schema, a JSON object, and the keywords of the tags, which take precedence.
 func (tg *tags) refine(o *object, schema string) error {
 	d := &document{}
 	if err := d.scan([]byte(schema)); err != nil {
@@ -451,10 +451,10 @@ func jsonOf(d *document, at uint32) string {
 // all integers up to it exactly.
 const maxSafeInteger = 1<<53 - 1
 
-// boundInteger adds the bounds of an integer type to those of the tags, and returns
-// a problem with the tags or "". Types of 64 bits get no bounds but zero, because
-// many peers cannot represent such bounds exactly. The decoder rejects numbers that
-// do not fit.
+// boundInteger adds the bounds of an integer type to the bounds in the tags, and
+// returns a problem with the tags or "". Types of 64 bits get no bound except zero,
+// because many peers cannot represent such bounds exactly. The decoder rejects
+// numbers that do not fit.
 func (tg *tags) boundInteger(t reflect.Type) string {
 	var low, high string
 	bits := t.Bits()

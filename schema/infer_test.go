@@ -276,7 +276,8 @@ func TestTagsWithoutEffectNameTheRightOne(t *testing.T) {
 		`defualt:"a"`:              `the tag defualt has no effect; use default:"a"`,
 		`mcp_header:"Region"`:      `the tag mcp_header has no effect; use mcp-header:"Region"`,
 
-		// Types that are shared with another library have its tags as well as ours.
+		// Types that are shared with another library carry its tags as well as
+		// ours.
 		`doc:"City" jsonschema:"required,description=City" description:"City"`: "",
 		`enum:"a,b" enums:"a,b"`:                 "",
 		`minLength:"1" minlength:"1" binding:""`: "",

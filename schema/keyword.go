@@ -94,7 +94,7 @@ func (c *compiler) reference(s *subschema, name string, at uint32) error {
 	}
 	target, ok := c.targets[at]
 	if !ok {
-		return nil // without meaning in this draft
+		return nil // meaningless in this draft
 	}
 	n, err := c.node(target)
 	if err != nil {
@@ -248,7 +248,7 @@ func (c *compiler) pattern(s *subschema, at uint32) (*pattern, error) {
 	return p, nil
 }
 
-// nodeOrBoolean compiles a subschema that can be a boolean in draft 4 too.
+// nodeOrBoolean compiles a subschema that can be a boolean even in draft 4.
 func (c *compiler) nodeOrBoolean(s *subschema, at uint32) (*node, error) {
 	if s.draft == draft4 && c.Tokens[at].Kind == kindBoolean {
 		return &node{always: c.isTrue(at), never: !c.isTrue(at)}, nil
@@ -256,7 +256,7 @@ func (c *compiler) nodeOrBoolean(s *subschema, at uint32) (*node, error) {
 	return c.node(at)
 }
 
-// dependents compiles the keywords that apply if a member is present.
+// dependents compiles the keywords that apply if a property is present.
 func (c *compiler) dependents(s *subschema, keyword string, at uint32) error {
 	t := c.Tokens[at]
 	if t.Kind != kindObject {

@@ -14,8 +14,8 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// keywordCases lists what the oracle does in another way than the drafts, and the official test suite does not have: a
-// schema with valid and invalid instances, and the drafts to which they apply.
+// keywordCases lists cases in which the oracle differs from the drafts and which the official test suite lacks: a
+// schema with valid and invalid instances, and the drafts that they apply to.
 var keywordCases = []struct {
 	name           string
 	since, until   draft
@@ -111,7 +111,7 @@ func TestUncheckedKeywordsAreListed(t *testing.T) {
 	must.CheckThat(t, got == nil, "all keywords can be checked, but Unchecked returns %v", got)
 }
 
-// Where a keyword that cannot be checked decides the verdict, the value is valid.
+// If the verdict depends on a keyword that cannot be checked, the value is valid.
 func TestUncheckedKeywordsNeverRejectAValue(t *testing.T) {
 	const unknown = `{"pattern":"(?=a)"}`
 	for _, schema := range []string{
@@ -134,7 +134,7 @@ func TestUncheckedKeywordsNeverRejectAValue(t *testing.T) {
 		`{"unevaluatedProperties":{"not":` + unknown + `}}`:                               `{"a":"x"}`,
 		`{"dependentSchemas":{"a":{"not":{"properties":{"a":{"not":` + unknown + `}}}}}}`: `{"a":"x"}`,
 		`{"propertyNames":{"not":` + unknown + `}}`:                                       `{"a":"x"}`,
-		// The members that a branch evaluates may be evaluated.
+		// The properties that a branch evaluates may be evaluated.
 		`{"if":` + maybe +
 			`,"then":{"properties":{"a":true}},"unevaluatedProperties":false}`: `{"a":1}`,
 		`{"if":` + maybe +
@@ -340,8 +340,8 @@ func TestHeaderConstraintsAreEnforced(t *testing.T) {
 	must.CheckThat(t, errors.As(err, &invalid), "%v, want a *ValidationError", err)
 }
 
-// FuzzXMCPHeaderSchema checks that each annotation of an accepted schema is the one that the document has at its path,
-// and holds the constraints: a token that is unique without regard to case, on a string, an integer or a boolean.
+// FuzzXMCPHeaderSchema checks that each annotation of an accepted schema is the one at its path in the document, and
+// satisfies the constraints: a token that is unique without regard to case, on a string, an integer or a boolean.
 func FuzzXMCPHeaderSchema(f *testing.F) {
 	f.Add([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"properties":{"c":{"type":"integer",` +
 		`"x-mcp-header":"B"}}}}}`))

@@ -82,7 +82,7 @@ func TestShortValidationsIgnoreTheTimeLimit(t *testing.T) {
 // hostile is a schema with an instance whose validation takes seconds or hours if it is not stopped.
 type hostile struct {
 	name, schema, instance string
-	// mistaken reports that the instance does not match, and that only the search for all mistakes takes long.
+	// mistaken means that the instance does not match, and that only the search for all mistakes takes long.
 	mistaken bool
 }
 
@@ -155,8 +155,8 @@ func nestedAlternatives(depth int) string {
 	return `{"anyOf":[` + inner + `,` + strings.ReplaceAll(inner, `2`, `3`) + `]}`
 }
 
-// TestEveryKeywordIsChargedForItsWork gives each validation two looks at a clock after the first one. If the work of a
-// keyword is not charged, the validation never looks, and takes the time that the work takes.
+// TestEveryKeywordIsChargedForItsWork lets each validation look at the clock only twice after the first time. If the
+// work of a keyword is not charged, the validation never looks at the clock, and takes as long as the work takes.
 func TestEveryKeywordIsChargedForItsWork(t *testing.T) {
 	for _, h := range hostileKeywords() {
 		t.Run(h.name, func(t *testing.T) {
@@ -185,10 +185,10 @@ func TestEveryKeywordIsChargedForItsWork(t *testing.T) {
 	}
 }
 
-// TestHostileReportsEndInTime uses the clock of the machine, because a report that takes too long has the same result
-// as one that is cut in time. The allowance is for a loaded machine.
+// TestHostileReportsEndInTime uses the clock of the machine, because a report that takes too long gives the same
+// result as a report that is cut off in time. The allowance is for a loaded machine.
 func TestHostileReportsEndInTime(t *testing.T) {
-	const allowance = time.Minute // the work that a bound prevents takes much longer, also on a fast machine
+	const allowance = time.Minute // the work that a bound prevents takes much longer, even on a fast machine
 	for _, h := range hostileKeywords() {
 		if !h.mistaken {
 			continue
@@ -285,7 +285,7 @@ func TestUnresolvedReferenceIsRejected(t *testing.T) {
 	for _, schema := range []string{
 		`{"$ref":"#/$defs/missing"}`,
 		`{"$ref":"#missing"}`,
-		`{"$defs":{"a":{"$ref":"#/nowhere"}}}`, // rejected though it is not reachable
+		`{"$defs":{"a":{"$ref":"#/nowhere"}}}`, // rejected although it is not reachable
 		`{"$defs":{"a":{"$ref":"https://example.com/other"}}}`,
 		`{"then":{"$ref":"https://example.com/other"}}`,
 		`{"items":[{}],"$schema":"http://json-schema.org/draft-07/schema#","additionalItems":{"$ref":"#/items/1"}}`,
@@ -337,8 +337,8 @@ func doubling(keyword string, n int) string {
 	return fmt.Sprintf(`"$ref":"#/$defs/a0","$defs":{%s"a%d":{"type":"string"}}`, b.String(), n)
 }
 
-// repeated returns n elements of an array or an object. The format contains at
-// most a verb for the index of the element.
+// repeated returns n elements of an array or an object. The format may contain
+// one verb, for the index of the element.
 func repeated(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -357,7 +357,7 @@ func repeated(n int, format string) string {
 // TestAdversarialInputEndsInTime checks that hostile schemas and instances end within the limit of time, with some
 // allowance for a loaded machine. Without a limit they take hours.
 func TestAdversarialInputEndsInTime(t *testing.T) {
-	const allowance = time.Minute // the work that a bound prevents takes much longer, also on a fast machine
+	const allowance = time.Minute // the work that a bound prevents takes much longer, even on a fast machine
 	long := strings.Repeat("x", 4<<20)
 	for _, bomb := range []struct{ name, schema, instance string }{
 		{"allOf", `{` + doubling("allOf", 60) + `}`, `"x"`},
@@ -469,7 +469,7 @@ func chain(n int) string {
 // Compiling takes time in proportion to the length of the document.
 // Rule V4.
 func TestCompilingEndsInTime(t *testing.T) {
-	const allowance = time.Minute // the work that a bound prevents takes much longer, also on a fast machine
+	const allowance = time.Minute // the work that a bound prevents takes much longer, even on a fast machine
 	for _, bomb := range []struct{ name, schema string }{
 		{"identifiers", `{"anyOf":[` + repeated(9_000, `{"$id":"x%d"}`) + `]}`},
 		{"references", `{"anyOf":[` + repeated(4_000, `{"$ref":"#/x/%d"}`) + `],"x":[` +
@@ -508,7 +508,7 @@ func TestUnknownDialectIsATypedError(t *testing.T) {
 
 // Rule V5.
 func TestEveryKnownDialectIsUsed(t *testing.T) {
-	// A keyword has a meaning in some of the drafts.
+	// Some keywords have a meaning only in some drafts.
 	for _, test := range []struct {
 		uri   string
 		valid bool

@@ -7,9 +7,9 @@ import (
 )
 
 // decimal is an exact JSON number: ±0.d₁d₂d₃… × 10^point, where the digits d are
-// those of head and then tail, without leading and trailing zeros. Zero has no
-// digits, no sign and point 0. A decimal is a view of its literal and costs no
-// allocation, whatever the exponent: 1e1000000000 costs no more than 1.
+// the digits of head followed by tail, without leading and trailing zeros. Zero
+// has no digits, no sign and point 0. A decimal is a view of its literal and
+// costs no allocation, whatever the exponent: 1e1000000000 costs no more than 1.
 type decimal struct {
 	head, tail []byte
 	point      int64
@@ -101,7 +101,7 @@ func (d *decimal) cmpMagnitude(e *decimal) int {
 // bound is a limit with which numbers are compared.
 type bound struct {
 	exact decimal
-	text  string // as the schema spells it
+	text  string // as written in the schema
 }
 
 func newBound(literal []byte) *bound { return &bound{parseDecimal(literal), string(literal)} }
@@ -112,14 +112,15 @@ func (b *bound) cmp(literal []byte) int {
 	return d.cmp(&b.exact)
 }
 
-// divisor is a positive number for multipleOf: unit × 10^exponent, where the unit
-// is an integer that is no multiple of ten.
+// divisor is a positive number for multipleOf: unit × 10^exponent, where unit is
+// an integer that is not a multiple of ten.
 type divisor struct {
 	unit     *big.Int
 	exponent int64
 }
 
-// maxDivisorDigits bounds the digits of a divisor. Larger ones would take long.
+// maxDivisorDigits bounds the digits of a divisor. Larger divisors would take
+// long.
 const maxDivisorDigits = 1000
 
 // newDivisor returns the divisor d, which must be positive. It fails if d has more
@@ -137,10 +138,10 @@ func newDivisor(d *decimal) (*divisor, bool) {
 const chunk = 18
 
 // divides reports whether d is an integral multiple of the divisor. It calls spend
-// for its work, and returns false if spend does.
+// for its work, and returns false if spend returns false.
 //
-// The digits of d as an integer are no multiple of ten, so that they cannot make
-// up for a negative power of ten.
+// As an integer, the digits of d are not a multiple of ten, so they cannot make up
+// for a negative power of ten.
 func (v *divisor) divides(d *decimal, spend func(units int) bool) bool {
 	n := d.len()
 	power := d.point - int64(n) - v.exponent

@@ -25,7 +25,7 @@ func WithoutBooleans(raw []byte) []byte {
 type objects struct {
 	decoder *jsontext.Decoder
 	raw     []byte
-	out     []byte // raw[:copied] with the replacements
+	out     []byte // raw[:copied] with replacements
 	copied  int
 }
 
@@ -81,7 +81,7 @@ func (o *objects) value(c content) error {
 	return o.decoder.SkipValue()
 }
 
-// members reads an object. It calls read for each member, to read its value.
+// members reads an object. It calls read for each key, to read its value.
 func (o *objects) members(read func(name string) error) error {
 	if _, err := o.decoder.ReadToken(); err != nil {
 		return err

@@ -43,7 +43,7 @@ func without(format string, args ...any) string {
 	return string(schema.WithoutBooleans(fmt.Appendf(nil, format, args...)))
 }
 
-// A schema and the same without booleans accept the same values.
+// A schema accepts the same values with and without boolean subschemas.
 func FuzzSchemasWithoutBooleansMeanTheSame(f *testing.F) {
 	f.Add(`{"properties":{"a":true,"b":false},"items":[false,{"not":true}]}`, `{"a":1}`)
 	f.Add(`{"anyOf":[false,{"type":"object","additionalProperties":false}]}`, `{"b":2}`)

@@ -21,7 +21,7 @@ func (noDocuments) Load(uri string) (any, error) {
 	return nil, errors.New("there is no document " + uri)
 }
 
-// oracle compiles a schema with another library, configured as ours is.
+// oracle compiles a schema with another library, configured to behave like ours.
 func oracle(schema []byte) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
@@ -57,7 +57,7 @@ func TestVerdictsAgreeWithTheOracle(t *testing.T) {
 	}
 }
 
-// compare compares the verdict of s with that of the oracle.
+// compare compares the verdict of s with the oracle's.
 func compare(t testing.TB, schema string, s *Schema, want *jsonschema.Schema, instance string) {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(instance))
@@ -108,8 +108,8 @@ func FuzzSchemaCompileValidate(f *testing.F) {
 	})
 }
 
-// hasHugeNumber reports whether a document contains a number with which the oracle
-// cannot compute.
+// hasHugeNumber reports whether a document contains a number that the oracle
+// cannot handle.
 func hasHugeNumber(doc string) bool {
 	decoder := json.NewDecoder(strings.NewReader(doc))
 	decoder.UseNumber()

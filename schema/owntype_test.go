@@ -25,7 +25,7 @@ func (m *match) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// round says what its JSON is, and stands for a type of another package.
+// round describes its JSON, and stands for a type of another package.
 type round struct{ match }
 
 func (round) JSONSchema() string {
@@ -42,7 +42,7 @@ type broken struct{ match }
 
 func (broken) JSONSchema() string { return `"string"` }
 
-// pinned has members, which its own schema describes differently.
+// pinned has fields that its own schema describes differently.
 type pinned struct {
 	Next *pinned `json:"next"`
 }
@@ -105,7 +105,7 @@ func TestTypesWithJSONMethodsGetASchema(t *testing.T) {
 	must.CheckContains(t, fmt.Sprint(s.Decode([]byte(`{"a":"x"}`), &v)), "value/a: expected string matching")
 }
 
-// A tag that can never be right would make each call fail, or be understood differently by the model.
+// A tag that can never be right would make each call fail, or mislead the model.
 func TestTagsThatCannotBeRightAreErrors(t *testing.T) {
 	for want, err := range map[string]error{
 		`format of a time.Time must be date-time`: errorOf(For[struct {

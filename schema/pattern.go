@@ -10,15 +10,15 @@ import (
 
 // pattern is a regular expression of a schema.
 type pattern struct {
-	text       string         // as the schema spells it
+	text       string         // as written in the schema
 	expression *regexp.Regexp // nil if Go does not support it
 	fault      string         // why Go does not support it
 	size       int            // number of instructions: the factor between the length of a text and the worst time
 }
 
-// Regular expressions are short, and what they make can be large: "(a{30}){30}" compiles to a thousand instructions,
-// and "\pL" to 1300 runes. Matching takes time in proportion to the instructions, and parsing in proportion to the
-// memory.
+// Regular expressions are short, but what they compile to can be large: "(a{30}){30}" compiles to a thousand
+// instructions, and "\pL" to 1300 runes. Matching takes time in proportion to the instructions, and parsing in
+// proportion to the memory.
 const (
 	// maxInstructions bounds the instructions of one expression.
 	maxInstructions = 20_000
@@ -27,21 +27,21 @@ const (
 
 	bytesPerInstruction = 64
 	bytesPerRune        = 8
-	// maxClass is the greatest number of runes, as ends of ranges, of a named class such as \pC.
+	// maxClass is the greatest number of range ends of a named class such as \pC.
 	maxClass = 1500
-	// maxOnePass is the memory, in bytes, up to which package regexp may store the classes of an expression once for
-	// each repetition, as it does to match faster if the expression begins with ^.
+	// maxOnePass limits the memory, in bytes, for which package regexp may store the classes of an expression once
+	// per repetition. It does so, to match faster, if the expression begins with ^.
 	maxOnePass = 128 << 10
 )
 
 // patterns compiles the regular expressions of one document, each once.
 type patterns struct {
-	limit  int // in bytes of text
+	limit  int // maximum length of a text, in bytes
 	memory *quota
 	known  map[string]*pattern // nil until it is needed
 }
 
-// add adds an expression, and pays for parsing it before anything is compiled.
+// add adds an expression, and charges for parsing before anything is compiled.
 func (p *patterns) add(expression string) error {
 	if _, ok := p.known[expression]; ok {
 		return nil
@@ -56,8 +56,8 @@ func (p *patterns) add(expression string) error {
 	return p.memory.take(parseMemory(expression))
 }
 
-// get compiles an expression that was added. The error is an [ErrLimit]; an expression that Go does not support is no
-// error.
+// get compiles an expression that was added. The error matches [ErrLimit]; an expression that Go does not support is
+// not an error.
 func (p *patterns) get(text string) (*pattern, error) {
 	if known := p.known[text]; known != nil {
 		return known, nil
@@ -73,7 +73,7 @@ func (p *patterns) get(text string) (*pattern, error) {
 	if instructions > maxInstructions {
 		return nil, tooMany("instructions of a regular expression", maxInstructions)
 	}
-	// A group around the expression hides the ^ at its beginning, so that no class is stored more than once.
+	// A group around the expression hides a ^ at the beginning, so that no class is stored more than once.
 	expression := text
 	if repeated*bytesPerRune > maxOnePass {
 		expression, repeated = "("+text+")", runes
@@ -148,7 +148,7 @@ func foldsCase(expression string) bool {
 	return false
 }
 
-// foldedRange returns the runes at which the parser looks for a range, from a rune to that at the beginning of a text.
+// foldedRange returns how many runes the parser looks at for a range from low to the rune at the beginning of text.
 // The parser looks only at runes that can have another case.
 func foldedRange(low rune, text string) int64 {
 	const first, last = 0x41, 0x1e943
@@ -159,13 +159,13 @@ func foldedRange(low rune, text string) int64 {
 	return max(int64(min(high, last))-int64(max(low, first)), 0)
 }
 
-// maxUnwatched is the work, as length of the text times instructions, up to which
+// maxUnwatched is the greatest product of text length and instructions for which
 // a match runs without looking at the clock: a few milliseconds at most.
 const maxUnwatched = 1 << 18
 
 // match reports whether text matches p. If that takes too long, it returns false
 // and sets r.err. The time is linear in the length of the text, with a factor that
-// the author of the schema chooses.
+// depends on the expression.
 func (r *run) match(p *pattern, text []byte) bool {
 	work := int64(len(text)) * int64(p.size)
 	if !r.spend(1 + int(min(work/64, refuelUnits))) {
@@ -177,8 +177,8 @@ func (r *run) match(p *pattern, text []byte) bool {
 	return p.expression.MatchReader(&watchedText{run: r, text: text, units: 1 + p.size/64}) && r.err == nil
 }
 
-// watchedText passes a text to the matcher rune by rune, and ends it when the time
-// is up.
+// watchedText passes a text to the matcher rune by rune, and ends the text when
+// the time is up.
 type watchedText struct {
 	run   *run
 	text  []byte

@@ -8,16 +8,16 @@ import (
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
-// plan tells how the tokens of a document are stored in a Go value. It gives the same result as
-// the JSON library, which scans the document again. Without plans a call over a byte stream takes 13 to
-// 29 % longer. Only plain types have a plan: booleans, strings, numbers, and structs, slices, maps and
-// pointers of them.
+// plan says how to store the tokens of a document in a Go value. The result is the same as with the
+// JSON library, which would scan the document again. Without plans, a call over a byte stream takes 13
+// to 29 % longer. Only plain types have a plan: booleans, strings, numbers, and structs, slices, maps
+// and pointers of them.
 type plan struct {
 	kind   reflect.Kind
-	bits   int // of a number
+	bits   int // bits of a number
 	typ    reflect.Type
-	fields []plannedField // of a struct
-	elem   *plan          // of a slice, a map or a pointer
+	fields []plannedField // fields of a struct
+	elem   *plan          // element of a slice, a map or a pointer
 }
 
 type plannedField struct {
@@ -98,7 +98,7 @@ func throughPointer(t reflect.Type, index []int) bool {
 }
 
 // store stores the value at a token in v, which can be set. It returns false if the value does
-// not fit, or if only the JSON library can tell: v is then partly changed.
+// not fit, or if only the JSON library can tell; v may then be partly changed.
 func (r *run) store(p *plan, at uint32, v reflect.Value) bool {
 	t := &r.Tokens[at]
 	if t.Kind == kindNull {
@@ -188,7 +188,7 @@ func (r *run) storeMap(p *plan, at uint32, v reflect.Value) bool {
 
 func (r *run) storeStruct(p *plan, at uint32, v reflect.Value) bool {
 	t := &r.Tokens[at]
-	next := 0 // members often have the order of the fields
+	next := 0 // properties are often in the order of the fields
 	for i := at + 1; i < t.Next; i = r.Tokens[i+1].Next {
 		f := p.field(r.Text(i), &next)
 		if f == nil {
@@ -205,7 +205,7 @@ func (r *run) storeStruct(p *plan, at uint32, v reflect.Value) bool {
 	return true
 }
 
-// field returns the field of a name, or nil. It looks at the field *next first.
+// field returns the field with a name, or nil. It tries the field *next first.
 func (p *plan) field(name string, next *int) *plannedField {
 	for range p.fields {
 		if *next == len(p.fields) {
@@ -220,7 +220,7 @@ func (p *plan) field(name string, next *int) *plannedField {
 	return nil
 }
 
-// copyText returns the decoded text of a string token, which is no view of the document.
+// copyText returns the decoded text of a string token, which is not a view of the document.
 func (r *run) copyText(at uint32) string {
 	t := &r.Tokens[at]
 	if !t.Plain {
@@ -229,11 +229,11 @@ func (r *run) copyText(at uint32) string {
 	return r.recent.text(r.Raw[t.Start:t.End])
 }
 
-// recent keeps short strings that were stored last. Many calls have the same arguments, such as
-// the values of an enum, and then share one string.
+// recent keeps the most recent short strings. Many calls have the same arguments, such as
+// values of an enum, and can share one string.
 type recent [64]string
 
-const maxRecent = 64 // bytes of a string
+const maxRecent = 64 // maximum bytes of a string
 
 // text returns b as a string.
 func (r *recent) text(b []byte) string {
@@ -248,16 +248,16 @@ func (r *recent) text(b []byte) string {
 }
 
 // shape is the part of a Go type that the decoder and the encoder need and that the
-// JSON library does not handle: defaults, integers, and members whose null means
+// JSON library does not handle: defaults, integers, and properties whose null means
 // absent. Shapes form a graph, as types do.
 type shape struct {
 	kind    shapeKind
-	members map[string]*memberShape // of a struct
+	members map[string]*memberShape // properties of a struct
 	order   []*memberShape
-	elem    *shape // of a list, a map, the rest of a struct, or of a type that writes itself
+	elem    *shape // element of a list, a map, the rest of a struct, or a type that writes itself
 
-	needs needs // of this shape and of all shapes that it contains
-	plan  *plan // of the type for which shapeOf was called, or nil
+	needs needs // needs of this shape and of all shapes that it contains
+	plan  *plan // plan of the type for which shapeOf was called, or nil
 }
 
 type shapeKind uint8
@@ -275,7 +275,7 @@ const (
 type needs uint8
 
 const (
-	needsDefaults  needs = 1 << iota // some member has a default
+	needsDefaults  needs = 1 << iota // some property has a default
 	needsIntegers                    // 1.0 must be read as an integer
 	needsOmission                    // a nil pointer must be omitted
 	needsDurations                   // a time.Duration occurs
@@ -285,15 +285,15 @@ const (
 type memberShape struct {
 	name   string
 	shape  *shape
-	preset []byte  // the default, as JSON, or nil
-	nulls  changes // the changes that remove the member if it is null
-	value  bool    // a struct that is no pointer: its fields exist even if it is absent
+	preset []byte  // default as JSON, or nil
+	nulls  changes // the changes that remove the property if it is null
+	value  bool    // a struct, not a pointer: its fields exist even if it is absent
 }
 
 // shapes caches *shape or error by reflect.Type.
 var shapes sync.Map
 
-// shapeOf returns the shape of t. Pointers do not matter.
+// shapeOf returns the shape of t. Pointers make no difference.
 func shapeOf(t reflect.Type) (*shape, error) {
 	if known, ok := shapes.Load(t); ok {
 		s, _ := known.(*shape)

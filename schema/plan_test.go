@@ -12,7 +12,7 @@ type embedded struct {
 	E string `json:"e"`
 }
 
-// planned has every type that a plan has.
+// planned contains every type that a plan supports.
 type planned struct {
 	embedded
 	S string               `json:"s"`
@@ -66,7 +66,7 @@ func checkPlan(t *testing.T, raw []byte) {
 	}
 }
 
-// A plan gives the results and errors of the JSON library.
+// A plan gives the same results and errors as the JSON library.
 func TestPlansAgreeWithTheLibrary(t *testing.T) {
 	for _, raw := range planCases {
 		checkPlan(t, []byte(raw))
@@ -80,7 +80,7 @@ func FuzzPlansAgreeWithTheLibrary(f *testing.F) {
 	f.Fuzz(checkPlan)
 }
 
-// Types whose JSON has rules of its own have no plan.
+// Types whose JSON follows special rules have no plan.
 func TestOtherTypesHaveNoPlan(t *testing.T) {
 	type recursive struct{ Next *recursive }
 	type preset struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// The generators draw from few names and values, so that schemas and instances meet often.
+// The generators draw from few names and values, so that instances often match schemas.
 
 var typeNames = []string{"null", "boolean", "number", "string", "array", "object", "integer"}
 
@@ -55,7 +55,7 @@ func drawRegexp(t *rapid.T) string {
 type schemaGenerator struct {
 	*rapid.T
 	draft draft
-	only  []string // the keywords to draw from; nil for all
+	only  []string // keywords to draw from; nil: all
 }
 
 var scalarKeywords = []string{"type", "types", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
@@ -63,8 +63,8 @@ var scalarKeywords = []string{"type", "types", "enum", "minimum", "maximum", "ex
 	"minLength", "maxLength", "pattern", "format", "required", "minProperties", "maxProperties", "minItems", "maxItems",
 	"uniqueItems"}
 
-// keywords returns the keywords from which schema draws. Some names mean a form
-// of a keyword.
+// keywords returns the keywords from which schema draws. Some names stand for a
+// form of a keyword.
 func (g *schemaGenerator) keywords(inPlace bool) []string {
 	if g.only != nil {
 		return g.only
@@ -90,7 +90,7 @@ func (g *schemaGenerator) keywords(inPlace bool) []string {
 	return append(list, "items list", "additionalItems")
 }
 
-// schema draws a schema. In place of another one it contains no dynamic reference,
+// schema draws a schema. If inPlace is set, it contains no dynamic reference,
 // because most cycles would be rejected.
 func (g *schemaGenerator) schema(depth int, inPlace bool) any {
 	if depth == 0 {
@@ -262,17 +262,17 @@ var draftURIs = map[draft]string{
 //
 // The two differ on purpose where the generator does not go:
 //   - a pattern that Go does not support makes the oracle reject the schema;
-//   - the oracle rejects an empty enum and one with equal values in drafts 6 and 7,
-//     whose specifications only advise against them;
+//   - the oracle rejects an empty enum and an enum with equal values in drafts 6 and 7, whose
+//     specifications only advise against them;
 //   - the oracle follows $recursiveRef in draft 2020-12, which does not have it;
-//   - the oracle checks formats up to draft 7, those that the function oracle does not replace;
-//   - the oracle ignores references in the siblings of a $ref up to draft 7, which
-//     have to lead somewhere here;
+//   - up to draft 7, the oracle checks the formats that the function oracle does not replace;
+//   - the oracle ignores references in the siblings of a $ref up to draft 7, which must lead
+//     somewhere here;
 //   - the oracle rejects a dynamic reference in propertyNames as a cycle;
 //   - numbers have bounds in the oracle.
 //
-// Both reject cycles that do not go down into the instance, but the oracle only
-// when it meets them.
+// Both reject cycles that do not go down into the instance, but the oracle only when it
+// encounters them.
 func agreeOnRandomSchema(t *rapid.T) {
 	g := schemaGenerator{T: t, draft: rapid.SampledFrom([]draft{draft4, draft6, draft7, draft2019, draft2020}).Draw(t,
 		"draft")}
@@ -299,7 +299,8 @@ func agreeOnRandomSchema(t *rapid.T) {
 func TestRandomSchemasAgreeWithTheOracle(t *testing.T) { rapid.Check(t, agreeOnRandomSchema) }
 
 // TestAnUncheckedPatternRejectsNothingThatACheckedOneAccepts replaces patterns of
-// random schemas by one that cannot be checked, and may therefore mean the same.
+// random schemas with a pattern that cannot be checked and may therefore mean the
+// same.
 func TestAnUncheckedPatternRejectsNothingThatACheckedOneAccepts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := schemaGenerator{T: t, draft: draft2020, only: []string{"pattern", "properties", "propertyNames",

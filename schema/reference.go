@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// resolve finds the subschema to which a reference leads, and indexes it if no
-// keyword makes that place a subschema.
+// resolve finds the subschema that a reference leads to, and indexes it if it
+// is not yet known as a subschema.
 func (x *index) resolve(ref reference) error {
 	text := x.Text(ref.at)
 	r, fragment, err := x.resolveResource(ref, text)
@@ -46,8 +46,8 @@ func (x *index) resolve(ref reference) error {
 }
 
 // dynamicName returns the name of the anchor that a resolved reference looks up in
-// the dynamic scope, and whether it does so at all: only if the place to which it
-// leads has a dynamic anchor of that name itself.
+// the dynamic scope, and whether it does so: only if its target itself has a
+// dynamic anchor of that name.
 func (x *index) dynamicName(keyword string, ref uint32) (name string, ok bool) {
 	target := x.targets[ref]
 	r := x.entries[target].resource
@@ -107,8 +107,9 @@ func (x *index) follow(r *resource, pointer string) (at uint32, within *resource
 	return at, within, true
 }
 
-// step follows one part of a JSON Pointer. It makes tables of large objects and
-// arrays, because many references lead through the same few, $defs above all.
+// step follows one part of a JSON Pointer. It builds tables of large objects
+// and arrays, because many references lead through the same few, above all
+// $defs.
 func (x *index) step(at uint32, name string) (uint32, bool) {
 	t := &x.Tokens[at]
 	if t.Count <= fewMembers {
@@ -207,8 +208,8 @@ func appendPointer(path []byte, name string) []byte {
 	return path
 }
 
-// step leads from a value to a member, by the token of its name, or to an element, by
-// its index.
+// step leads from a value to a property, by the token of its name, or to an element,
+// by its index.
 type step struct {
 	name  uint32
 	index int
@@ -241,7 +242,7 @@ func cutPointer(path []byte) string {
 	return truncate(string(path[:maxPointer]), maxPointer-utf8.UTFMax) + "…"
 }
 
-// pointerTo returns the JSON Pointer of the value or member name at a token.
+// pointerTo returns the JSON Pointer of the value or key at a token.
 func (d *document) pointerTo(at uint32) string {
 	var path []step
 	for here := uint32(0); here != at; {
@@ -259,7 +260,7 @@ func (d *document) pointerTo(at uint32) string {
 		}
 		path = append(path, step{name: child})
 		if here = child + 1; child == at {
-			break // the name itself
+			break // the key itself
 		}
 	}
 	return d.pointer(path)

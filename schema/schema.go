@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// limits bounds the work that a schema can cause. A field that is zero or less has
-// its default. Instances have bounds too: 128 levels and a million values.
+// limits bounds the work that a schema can cause. A field that is zero or less
+// means its default. Instances are bounded, too: 128 levels and a million values.
 type limits struct {
 	// MaxSubschemas bounds the subschemas of one document. The default is 10,000.
 	MaxSubschemas int
@@ -45,8 +45,8 @@ type Schema struct {
 	program   *node
 	unchecked []Unchecked
 	memory    int64                  // in bytes, estimated
-	budget    atomic.Pointer[Budget] // to which the memory counts; nil for none
-	target    atomic.Pointer[target] // of the first Decode
+	budget    atomic.Pointer[Budget] // budget that the memory counts towards; nil: none
+	target    atomic.Pointer[target] // type of the first Decode
 }
 
 // Unchecked is a keyword of a schema that [Schema.Validate] ignores because it cannot check it, such as a regular
@@ -69,19 +69,19 @@ type Unchecked struct {
 // document exceeds a bound, or says what the schema must be. An unknown dialect is an error, too.
 func Compile(raw []byte) (*Schema, error) { return limits{}.Compile(raw) }
 
-// Compile is the function Compile with other limits.
+// Compile compiles a schema, as the function Compile does, with these limits.
 func (l limits) Compile(raw []byte) (*Schema, error) {
 	s, _, err := l.compile(raw)
 	return s, err
 }
 
-// compile also returns the compiler, which knows the nodes of the program by their
-// places in the document.
+// compile also returns the compiler, which can find the nodes of the program by
+// their position in the document.
 func (l limits) compile(raw []byte) (*Schema, *compiler, error) {
 	return l.compileWithin(raw, &quota{what: limitMemory, most: maxPatternMemory})
 }
 
-// compileWithin is compile with a quota for the memory of regular expressions.
+// compileWithin does what compile does, with a quota for the memory of regular expressions.
 func (l limits) compileWithin(raw []byte, memory *quota) (*Schema, *compiler, error) {
 	l = l.withDefaults()
 	s := &Schema{raw: slices.Clone(json.RawMessage(raw)), limits: l}
@@ -133,7 +133,7 @@ func (s *Schema) Validate(raw []byte) error {
 	return err
 }
 
-// draft is a draft of JSON Schema, in the order of their appearance.
+// draft is a draft of JSON Schema. Later drafts are greater.
 type draft uint8
 
 const (
@@ -144,7 +144,8 @@ const (
 	draft2020
 )
 
-// draftOf returns the draft that a $schema names. Either scheme will do, and an empty fragment.
+// draftOf returns the draft that a $schema names. The scheme may be http or https, and the fragment may be
+// empty.
 func draftOf(uri string) (draft, error) {
 	name, ok := strings.CutPrefix(strings.TrimSuffix(uri, "#"), "http://json-schema.org/")
 	if !ok {
@@ -249,7 +250,7 @@ func keywordNamed(name string) keyword {
 	return keyword{content: isUnknown}
 }
 
-// keyword returns the keyword called name. In a draft that does not have it,
+// keyword returns the keyword called name. If the draft does not define it,
 // its value contains no subschemas.
 func (d draft) keyword(name string) keyword {
 	k := keywordNamed(name)

@@ -14,10 +14,10 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// installedSuite is the directory into which scripts/tools installs the official test suite.
+// installedSuite is the directory where scripts/tools installs the official test suite.
 const installedSuite = "../.tools/json-schema-test-suite"
 
-// unsupported are the files of optional tests that do not apply.
+// unsupported lists the files of optional tests that do not apply.
 var unsupported = map[string]bool{
 	"optional/ecmascript-regex.json":     true, // regular expressions have Go's syntax and classes
 	"optional/content.json":              true, // contentEncoding and contentMediaType are annotations
@@ -42,7 +42,7 @@ func TestOfficialSuitePasses(t *testing.T) {
 	}
 }
 
-// suiteDirectories are the directories of the official test suite.
+// suiteDirectories contains the directories of the official test suite.
 var suiteDirectories = map[string]draft{
 	"draft4": draft4, "draft6": draft6, "draft7": draft7, "draft2019-09": draft2019, "draft2020-12": draft2020,
 }
@@ -59,7 +59,7 @@ type suiteGroup struct {
 }
 
 // runSuite runs the tests of the files that match a pattern in the directory of
-// each draft, apart from those in unsupported, and returns their number.
+// each draft, apart from those in unsupported, and returns the number of tests.
 func runSuite(t *testing.T, suite fs.FS, pattern string) (tests int) {
 	t.Helper()
 	for directory, d := range suiteDirectories {
@@ -81,8 +81,8 @@ func runSuite(t *testing.T, suite fs.FS, pattern string) (tests int) {
 	return tests
 }
 
-// run runs the tests of the group. It runs none if the schema refers to a meta-schema or has a $schema that is not
-// official, because this package has no documents but the schema itself.
+// run runs the tests of the group. It runs none if the schema refers to a meta-schema or its $schema is not
+// official, because this package knows no document other than the schema itself.
 func (g *suiteGroup) run(t *testing.T, file string, d draft) (tests int) {
 	s, err := Compile(bundle(t, g.Schema, d))
 	var outside *RefError
@@ -104,10 +104,11 @@ func (g *suiteGroup) run(t *testing.T, file string, d draft) (tests int) {
 	return tests
 }
 
-// suiteBase is the beginning of the URIs of the documents to which the schemas of the suite refer.
+// suiteBase is the prefix of the URIs of the documents that the schemas of the suite refer to.
 const suiteBase = "http://localhost:1234/"
 
-// bundle adds $schema to a schema that has none, and its definitions the documents to which it refers.
+// bundle adds $schema to a schema that has none, and puts the documents that it refers to into its
+// definitions.
 func bundle(t *testing.T, schema json.RawMessage, d draft) []byte {
 	t.Helper()
 	var members map[string]any
@@ -139,7 +140,7 @@ func bundle(t *testing.T, schema json.RawMessage, d draft) []byte {
 	return raw
 }
 
-// addDocuments adds the documents of a directory whose names a text contains, and those to which they refer.
+// addDocuments adds the documents of a directory that a text names, and the documents that these refer to.
 func addDocuments(t *testing.T, to map[string]any, text, directory string, d draft, may func(name string) bool) {
 	t.Helper()
 	for _, name := range suiteNames {
@@ -170,8 +171,8 @@ func addDocuments(t *testing.T, to map[string]any, text, directory string, d dra
 	}
 }
 
-// suiteNames are the documents that suiteDocument has. They are ours, with the names and the meaning that the tests
-// imply.
+// suiteNames lists the documents that suiteDocument returns. We wrote them, with the names and the meaning that the
+// tests imply.
 var suiteNames = []string{
 	"integer.json", "baseUriChange/folderInteger.json", "baseUriChangeFolder/folderInteger.json",
 	"baseUriChangeFolderInSubschema/folderInteger.json", "nested/string.json", "nested/foo-ref-string.json",

@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/internal/jsonscan"
 )
 
-// tags are the annotations and constraints of one field.
+// tags contains the annotations and constraints of one field.
 type tags struct {
 	title, doc, format, header string
 	pattern                    string
@@ -22,26 +22,26 @@ type tags struct {
 	minimum, maximum           string   // as JSON
 	minLength, maxLength       string
 	minItems, maxItems         string
-	preset                     []byte // the default, as JSON; nil without one
+	preset                     []byte // default as JSON; nil without a default
 
-	kind kind // of the values that the constraints of scalars apply to, if they are scalars
-	list bool // these are the elements
+	kind kind // kind of the values that the constraints of scalars apply to, if they are scalars
+	list bool // these values are the elements of a list
 }
 
-// ownTags are the tags that parseTags reads.
+// ownTags lists the tags that parseTags reads.
 var ownTags = []string{
 	"doc", "title", "default", "enum", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems",
 	"pattern", "format", "mcp-header",
 }
 
-// otherTags are tags with which other libraries describe a member, and those that have their meaning here.
+// otherTags maps tags with which other libraries describe a property to the tags with the same meaning here.
 var otherTags = map[string]string{
 	"jsonschema": "doc", "jsonschema_description": "doc", "description": "doc", "docs": "doc",
 	"enums": "enum", "minlength": "minLength", "maxlength": "maxLength",
 }
 
-// unreadTag returns the problem with a tag that looks like one of ours, and would have no effect, or "". A field may
-// have the tags of another library in addition to ours.
+// unreadTag returns the problem with a tag that looks like one of ours but would have no effect, or "". A field may
+// carry the tags of another library in addition to ours.
 func unreadTag(tag reflect.StructTag) string {
 	names := namesOf(tag)
 	has := func(name string) bool { return slices.Contains(names, name) }
@@ -49,7 +49,7 @@ func unreadTag(tag reflect.StructTag) string {
 	for _, name := range names {
 		if instead, ok := otherTags[name]; ok && !shared {
 			value := tag.Get(name)
-			// constraints, not a text
+			// constraints, not a description
 			if name == "jsonschema" && (strings.Contains(value, "=") || !strings.Contains(value, " ")) {
 				return "the tag jsonschema belongs to another library; use doc for the description, and tags such as " +
 					"enum and minimum for constraints"
@@ -77,8 +77,8 @@ func namesOf(tag reflect.StructTag) (names []string) {
 	}
 }
 
-// isMisspelt reports whether a name differs from that of a tag in case, in hyphens and underscores, or, if the name is
-// long, in one letter that is wrong, missing, too many or swapped with the next one.
+// isMisspelt reports whether a name differs from the name of a tag in case, in hyphens and underscores or, if the name
+// is long, in one letter that is wrong, missing, superfluous or swapped with the next.
 func isMisspelt(name, own string) bool {
 	plain := strings.NewReplacer("-", "", "_", "")
 	a, b := strings.ToLower(plain.Replace(name)), strings.ToLower(plain.Replace(own))
@@ -89,7 +89,7 @@ func isMisspelt(name, own string) bool {
 	for i < min(len(a), len(b)) && a[i] == b[i] {
 		i++
 	}
-	a, b = a[i:], b[i:] // which differ in the first letter
+	a, b = a[i:], b[i:] // now they differ in the first letter
 	switch len(a) - len(b) {
 	case 1:
 		return a[1:] == b
@@ -101,10 +101,10 @@ func isMisspelt(name, own string) bool {
 	return false
 }
 
-// describer is a type that says what its JSON is.
+// describer is a type that describes its JSON with a schema.
 type describer interface{ JSONSchema() string }
 
-// ownSchema returns the schema that a type has by its method.
+// ownSchema returns the schema that a method of the type returns.
 func ownSchema(t reflect.Type) (schema string, ok bool) {
 	if t.Kind() == reflect.Interface || t.Kind() == reflect.Pointer {
 		return "", false
@@ -115,7 +115,7 @@ func ownSchema(t reflect.Type) (schema string, ok bool) {
 	return reflect.New(t).Interface().(describer).JSONSchema(), true
 }
 
-// kindOf returns the kind of JSON of a field whose type is t, or of the elements of a list. The tags can say that a
+// kindOf returns the JSON kind of a field whose type is t, or of the elements of a list. The tags can say that a
 // type with JSON methods is a string or a number.
 func kindOf(f field, t reflect.Type) kind {
 	if k := scalarKind(t, f.quoted); k != 0 || representationOf(t) != customType {
@@ -132,7 +132,7 @@ func kindOf(f field, t reflect.Type) kind {
 	return 0
 }
 
-// scalarKind returns the kind of JSON of a scalar type, or 0 for other types.
+// scalarKind returns the JSON kind of a scalar type, or 0 for other types.
 func scalarKind(t reflect.Type, quoted bool) kind {
 	if schema, ok := ownSchema(t); ok {
 		d := &document{}
@@ -180,8 +180,8 @@ func isInteger(t reflect.Type) bool {
 	return reflect.Int <= t.Kind() && t.Kind() <= reflect.Uintptr
 }
 
-// parseTags reads the tags of a field of type t, which is no pointer. It returns a
-// problem with the tags or "".
+// parseTags reads the tags of a field of type t, which is not a pointer. It
+// returns a problem with the tags or "".
 func parseTags(f field, t reflect.Type) (tags, string) {
 	if problem := unreadTag(f.tag); problem != "" {
 		return tags{}, problem
@@ -246,7 +246,7 @@ func parseTags(f field, t reflect.Type) (tags, string) {
 	return tg, ""
 }
 
-// checkFormat returns the problem with a format that the JSON of a type does not have, or "".
+// checkFormat returns the problem with a format that does not fit the JSON of a type, or "".
 func checkFormat(format string, t reflect.Type) string {
 	switch representationOf(t) {
 	case timeType:
@@ -331,7 +331,7 @@ func parseEnum(value string, k kind) ([]string, string) {
 	return enum, ""
 }
 
-// presetOf returns a default as JSON. For a string the tag is the text itself.
+// presetOf returns a default as JSON. For a string, the tag is the text itself.
 func presetOf(value string, k kind) []byte {
 	if k == kindString {
 		return appendQuoted(nil, value)
@@ -355,23 +355,23 @@ func isNumber(s string) bool {
 		int(d.Tokens[0].End) == len(s)
 }
 
-// field is a Go struct field as a member of a JSON object.
+// field is a Go struct field as a property of a JSON object.
 type field struct {
 	name     string
 	goName   string
 	typ      reflect.Type
 	tag      reflect.StructTag
 	optional bool // may be absent
-	quoted   bool // the option "string": numbers inside of strings
+	quoted   bool // the option "string": a number in a string
 
 	index []int
 	named bool
 }
 
-// fieldsOf returns the members of a struct in the order of its fields, including
+// fieldsOf returns the properties of a struct in the order of its fields, including
 // those of embedded structs, and the type of the values of an embedded map, which
-// takes all other members. It follows the rules of the JSON decoder: of fields with
-// one name the shallowest wins, then the only one with a tag.
+// takes all other properties. It follows the rules of the JSON decoder: among
+// fields with the same name, the shallowest wins, then the only one with a tag.
 func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) {
 	type level struct {
 		typ      reflect.Type
@@ -393,7 +393,7 @@ func fieldsOf(root reflect.Type) (fields []field, rest reflect.Type, err error) 
 			name, options, _ := strings.Cut(tag, ",")
 			if without, ok := strings.CutSuffix(tag, ","); ok {
 				if without == "-" {
-					without = "-,case:strict" // which has no further effect
+					without = "-,case:strict" // has no further effect
 				}
 				return nil, nil, &typeError{Path: sf.Name,
 					Reason: "the json tag must not end with a comma; write json:" + strconv.Quote(without)}

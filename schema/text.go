@@ -12,11 +12,11 @@ const maxQuoted = 64
 // maxListed bounds the names or values that a message enumerates.
 const maxListed = 16
 
-// maxExpected bounds the text about one expectation, in bytes.
+// maxExpected bounds the text of one expectation, in bytes.
 const maxExpected = 1024
 
 // quote returns s as a Go string literal, cut at maxQuoted bytes. It escapes control
-// characters and others that cannot be printed, such as bidirectional overrides.
+// characters and other unprintable characters, such as bidirectional overrides.
 func quote(s string) string {
 	if len(s) <= maxQuoted {
 		return strconv.Quote(s)
@@ -24,7 +24,7 @@ func quote(s string) string {
 	return strconv.Quote(truncate(s, maxQuoted)) + "…"
 }
 
-// truncate cuts s between two runes, at n bytes at most.
+// truncate cuts s to at most n bytes, between two runes.
 func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -35,7 +35,7 @@ func truncate(s string, n int) string {
 	return s[:n]
 }
 
-// cut is truncate, and marks a cut with "…".
+// cut truncates s to at most n bytes and marks the cut with "…".
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -43,8 +43,8 @@ func cut(s string, n int) string {
 	return truncate(s, n) + "…"
 }
 
-// escapePath returns a JSON Pointer with the characters escaped that cannot be
-// printed, cut at 256 bytes.
+// escapePath returns a JSON Pointer with unprintable characters escaped, cut
+// at 256 bytes.
 func escapePath(path string) string {
 	const most = 256
 	cut := truncate(path, most)
@@ -56,7 +56,7 @@ func escapePath(path string) string {
 	return shown
 }
 
-// list joins items with commas. It lists at most maxListed and then "…".
+// list joins items with commas. It lists at most maxListed items, then "…".
 func list(items []string) string {
 	if len(items) > maxListed {
 		items = append(items[:maxListed:maxListed], "…")

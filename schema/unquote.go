@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxUnquotings bounds how deep strings of JSON are in strings of JSON.
+// maxUnquotings bounds how deeply strings of JSON may be nested in strings of JSON.
 const maxUnquotings = 4
 
 // Unquote replaces strings that contain the JSON of an array or object by that array or object, where the schema allows
@@ -38,8 +38,8 @@ func (s *Schema) Unquote(raw []byte) []byte {
 	return raw
 }
 
-// unquote returns the document with the contents of strings in their places, if these are arrays or objects; nil if
-// none is.
+// unquote returns the document with strings replaced by their contents, where the contents are arrays or objects,
+// or nil if there are none.
 func (r *run) unquote(tokens []uint32) (out []byte) {
 	slices.Sort(tokens)
 	done := uint32(0)
@@ -58,7 +58,7 @@ func (r *run) unquote(tokens []uint32) (out []byte) {
 	return append(out, r.Raw[done:]...)
 }
 
-// quotes records a string where only an array or an object, and no string, has one of the types.
+// quotes records a string where one of the types is an array or an object, but none is a string.
 func (r *run) quotes(types kind, at uint32) {
 	if r.report.collects && r.Tokens[at].Kind == kindString && types&kindString == 0 &&
 		types&(kindArray|kindObject) != 0 {
@@ -110,7 +110,7 @@ func readNumber(d *jsontext.Decoder, into any) error {
 	return nil
 }
 
-// numberOf returns the value of a number in an interface. It fails for a large integer that no type of 64 bits holds.
+// numberOf returns the value of a number in an interface. It fails for an integer that does not fit into 64 bits.
 func numberOf(literal []byte) (any, bool) {
 	text := string(literal)
 	f, err := strconv.ParseFloat(text, 64)
@@ -126,7 +126,7 @@ func numberOf(literal []byte) (any, bool) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return n, true
 	}
-	const maxDigits = 400 // of a float64, about
+	const maxDigits = 400 // about the digits of the greatest float64
 	if err != nil || len(literal) > maxDigits {
 		return nil, false
 	}

@@ -13,8 +13,8 @@ type run struct {
 	document
 	maxTime time.Duration
 	now     func() time.Time
-	name    []byte // a member name that is being looked up
-	scratch []byte // a canonical value, or an unescaped string
+	name    []byte // a key that is being looked up
+	scratch []byte // holds a canonical value, or an unescaped string
 	recent  recent
 
 	// fuel is the work that may be done before the next look at the clock. Short
@@ -27,8 +27,8 @@ type run struct {
 
 	tracker tracker
 	scope   []*resource // the dynamic scope, in programs with dynamic references
-	// doubt reports that a keyword that cannot be checked has been met, so that
-	// success is not certain.
+	// doubt means that a keyword was encountered that cannot be checked, so
+	// that success is not certain.
 	doubt bool
 }
 
@@ -36,11 +36,10 @@ type run struct {
 // checking a small value against a small schema takes, some 50 ns.
 const refuelUnits = 1024
 
-// bytesPerUnit is the length of a value for which a check is charged one unit. The
-// keywords of one subschema read a value a few times at most, whatever its kind, so
-// that the length bounds the work of all of them. Work that grows with something
-// else as well (expressions, required names, sorting, issues) is charged where it
-// is done.
+// bytesPerUnit is how many bytes of a value a check may read for one unit. The
+// keywords of one subschema read a value at most a few times, whatever its kind, so
+// the length bounds the work of all of them. Work that grows with something else as
+// well (expressions, required names, sorting, issues) is charged where it is done.
 const bytesPerUnit = 32
 
 // maxPooled keeps the memory of rare large documents out of the pool.
@@ -106,7 +105,7 @@ func (r *run) refuel() bool {
 }
 
 // check reports whether the value at a token matches n. While r.report is set, it
-// goes on after the first mistake and notes each.
+// continues after the first mistake and records each.
 func (r *run) check(n *node, at uint32) bool {
 	if n.always {
 		return true
@@ -147,8 +146,9 @@ func (r *run) check(n *node, at uint32) bool {
 	return ok
 }
 
-// goesOn reports whether a check continues after a result: after a success until
-// the time is up, and after a mistake if there is a report that is not full.
+// goesOn reports whether to continue a check after a result: after a success
+// until the time is up, and after a mistake if there is a report that is not
+// full.
 func (r *run) goesOn(ok bool) bool {
 	return r.err == nil && (ok || r.report != nil && !r.report.full())
 }
@@ -176,7 +176,7 @@ func (r *run) checkText(rules *textRules, at uint32) bool {
 		s = r.scratch
 	}
 	ok := true
-	// A code point has one to four bytes: mostly the length in bytes decides.
+	// A code point takes one to four bytes, so the length in bytes mostly decides.
 	if len(s) < rules.minimum || len(s)/utf8.UTFMax < rules.minimum && utf8.RuneCount(s) < rules.minimum {
 		ok = r.failTextLength(at, "at least", rules.minimum, utf8.RuneCount(s))
 	}
@@ -236,9 +236,9 @@ func (r *run) checkLogic(l *logic, at uint32) bool {
 	return ok
 }
 
-// try reports whether the value matches n, and whether that is certain. It notes
-// no mistakes, because a value that does not match is no mistake yet. Evaluated
-// members and elements count only if the value matches.
+// try reports whether the value matches n, and whether that is certain. It
+// records no mistakes, because a value that does not match is not yet a mistake.
+// Evaluated properties and elements count only if the value matches.
 func (r *run) try(n *node, at uint32) (ok, certain bool) {
 	report, doubt, marks := r.report, r.doubt, len(r.tracker.log)
 	r.report, r.doubt = nil, false
@@ -259,7 +259,7 @@ func (r *run) checkAnyOf(nodes []*node, at uint32) bool {
 		if ok && certain && !r.tracker.active {
 			r.doubt = doubt
 			return true
-		} // else the other alternatives may evaluate more members or elements
+		} // otherwise, the other alternatives may evaluate more properties or elements
 		if r.err != nil {
 			return false
 		}
@@ -310,7 +310,8 @@ func (r *run) checkIf(l *logic, at uint32) bool {
 }
 
 // checkEither checks the branches of an "if" whose condition is not certain. The
-// value must match one of them, and counts as evaluated by each that it matches.
+// value must match one of them, and each branch that it matches counts as having
+// evaluated it.
 func (r *run) checkEither(then, otherwise *node, at uint32) bool {
 	matched := then == nil || otherwise == nil // an absent branch accepts everything
 	for _, n := range [...]*node{then, otherwise} {
@@ -319,5 +320,5 @@ func (r *run) checkEither(then, otherwise *node, at uint32) bool {
 			matched = matched || ok
 		}
 	}
-	return matched || r.check(otherwise, at) // notes the mistakes
+	return matched || r.check(otherwise, at) // records the mistakes
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// object writes the members of a JSON object after its opening brace.
+// object writes a JSON object after its opening brace.
 type object struct{ b []byte }
 
 func (o *object) key(name string) {
@@ -17,7 +17,7 @@ func (o *object) key(name string) {
 	o.b = append(appendQuoted(o.b, name), ':')
 }
 
-// text writes a string member unless it is empty.
+// text writes a key with a string value, unless the string is empty.
 func (o *object) text(name, value string) {
 	if value != "" {
 		o.key(name)
@@ -25,7 +25,7 @@ func (o *object) text(name, value string) {
 	}
 }
 
-// raw writes a member whose value is JSON, unless it is empty.
+// raw writes a key with a JSON value, unless the value is empty.
 func (o *object) raw(name, value string) {
 	if value != "" {
 		o.key(name)

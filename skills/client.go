@@ -40,7 +40,7 @@ func (e *VerificationError) Error() string {
 // maxPages limits the pages of a listing.
 const maxPages = 10_000
 
-// settings returns whether the server supports the extension, and reading of directories.
+// settings returns whether the server supports the extension, and whether it can read directories.
 func settings(from Source) (supported, directories bool) {
 	raw, ok := from.Server().Extension(mcp.ExtensionSkills)
 	var s struct {

@@ -46,7 +46,7 @@ const (
 	oneText = "---\nname: one\ndescription: d\ncount: 1\n---\n"
 )
 
-// oneEntry returns the entry of the skill with the text oneText, in which old is replaced by new.
+// oneEntry returns the entry of the skill with the text oneText, with old replaced by new.
 func oneEntry(old, new string) string {
 	const entry = `{"uri":"skill://one/SKILL.md","frontmatter":{"name":"one","description":"d","count":1},` +
 		`"resources":[` +
@@ -89,7 +89,7 @@ func TestInvalidEntriesAreErrors(t *testing.T) {
 	}
 }
 
-// one returns the skill with the text oneText, or another one whose list of files is made of text.
+// one returns the skill with this frontmatter and a list of files that is made from text.
 func one(t *testing.T, frontmatter, text string) *skills.Skill {
 	t.Helper()
 	s := &skills.Skill{URI: oneURI, Name: "one", Description: "d", Frontmatter: json.RawMessage(frontmatter)}
@@ -157,7 +157,7 @@ func TestListsEnd(t *testing.T) {
 	must.CheckEqual(t, from.lists, 2)
 }
 
-// Paths of files that the disk would read differently than the URI says have no path.
+// If a file system could read a path differently from the URI, the file has no path.
 func TestPathsAreSafeOnEverySystem(t *testing.T) {
 	s := &skills.Skill{URI: oneURI}
 	must.CheckEqual(t, must.Get(s.Path("skill://one/a/b%20c.md"))(t), "a/b c.md")

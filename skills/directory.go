@@ -35,9 +35,9 @@ type Directory struct {
 // snapshot is the state of the file system at a scan. Its contents are not modified.
 type snapshot struct {
 	skills   []*Skill                  // ordered by URI
-	files    map[string]file           // of all skills, by URI
-	children map[string][]mcp.Resource // of all directories, by URI
-	stat     map[string]file           // of all skills, by path
+	files    map[string]file           // files of all skills, by URI
+	children map[string][]mcp.Resource // entries of all directories, by URI
+	stat     map[string]file           // files of all skills, by path
 }
 
 // file is a file of a skill as it was when its digest was computed.
@@ -60,7 +60,7 @@ func (d *Directory) Rescan() error {
 	return d.rescan()
 }
 
-// rescan is Rescan. The caller holds mu.
+// rescan reads the file system again, as Rescan does. The caller holds mu.
 func (d *Directory) rescan() error {
 	before := d.snapshot
 	err := d.scan()
@@ -119,13 +119,13 @@ func (d *Directory) current() snapshot {
 	return d.snapshot
 }
 
-// scan replaces the snapshot. It leaves out invalid skills, which the error names. The caller holds mu, if others have
-// d.
+// scan replaces the snapshot. It leaves out invalid skills, which the error names. The caller holds mu, unless nobody
+// else uses d yet.
 func (d *Directory) scan() error {
 	now := snapshot{files: make(map[string]file), children: make(map[string][]mcp.Resource),
 		stat: make(map[string]file)}
-	d.scanned = time.Now() // also if it fails
-	var names []string     // of all files
+	d.scanned = time.Now() // even if the scan fails
+	var names []string     // names of all files
 	walked := 0
 	err := fs.WalkDir(d.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if walked++; walked > maxWalk {
@@ -134,7 +134,7 @@ func (d *Directory) scan() error {
 		switch {
 		case err != nil && name == ".":
 			return err
-		case err != nil: // it was removed meanwhile, or must not be read
+		case err != nil: // the file was removed in the meantime, or may not be read
 			return nil
 		case name != "." && strings.HasPrefix(path.Base(name), "."):
 			if entry.IsDir() {
@@ -170,7 +170,7 @@ func (d *Directory) scan() error {
 	return errors.Join(problems...)
 }
 
-// skill makes the entry of the skill in a directory.
+// skill returns the entry of the skill in a directory.
 func (d *Directory) skill(dir string, names []string, now *snapshot) (*Skill, error) {
 	if dir == "." && d.options.Prefix == "" {
 		return nil, fmt.Errorf("%s must be in a directory with the name of the skill", fileName)
@@ -211,8 +211,8 @@ func (d *Directory) skill(dir string, names []string, now *snapshot) (*Skill, er
 	return s, nil
 }
 
-// stat returns a file, whose contents are read only if it has changed since the last scan. The other files of its skill
-// have total bytes.
+// stat returns a file. It reads the contents only if the file has changed since the last scan. total is the size of the
+// skill's other files, in bytes.
 func (d *Directory) stat(name string, total int64, now *snapshot) (file, error) {
 	if f, ok := now.stat[name]; ok {
 		return f, checkSize(total + f.size)
@@ -262,7 +262,7 @@ func (d *Directory) contents(name string) ([]byte, error) {
 	return contents, err
 }
 
-// listChildren lists the directories of the skills and those that lead to them.
+// listChildren lists the directories of the skills and their parents.
 func (d *Directory) listChildren(now *snapshot) {
 	listed := make(map[string]bool)
 	for uri, f := range now.files {
@@ -274,7 +274,7 @@ func (d *Directory) listChildren(now *snapshot) {
 				break
 			}
 			now.children[parent] = append(now.children[parent], child)
-			name, _ := url.PathUnescape(path.Base(parent)) // escape has encoded it
+			name, _ := url.PathUnescape(path.Base(parent)) // the name was encoded by escape
 			child = mcp.Resource{URI: parent, Name: name, MimeType: "inode/directory"}
 		}
 	}

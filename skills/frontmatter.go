@@ -79,7 +79,7 @@ func fromYAML(text []byte) (json.RawMessage, error) {
 }
 
 type converter struct {
-	left int // values that may follow
+	left int // number of values that may follow
 }
 
 func (c *converter) value(n *yaml.Node, depth int) (any, error) {
@@ -168,7 +168,7 @@ func scalar(n *yaml.Node) (any, error) {
 	return n.Value, nil
 }
 
-// compareFrontmatter returns an error that names the first field that differs.
+// compareFrontmatter returns an error that names the first differing field.
 func compareFrontmatter(entry, file json.RawMessage) error {
 	var a, b map[string]jsontext.Value
 	if err := errors.Join(jsonv2.Unmarshal(entry, &a), jsonv2.Unmarshal(file, &b)); err != nil {

@@ -36,7 +36,7 @@ const (
 	maxWalk     = 100_000 // files and directories
 	maxPage     = 100     // entries of a page
 	maxPageSize = 512 << 10
-	fresh       = time.Second // a scan is not repeated within this time because of a request
+	fresh       = time.Second // within this time, a request does not cause another scan
 )
 
 // Add serves the skills of a file system: each directory with a file SKILL.md, even inside another skill. It adds the
@@ -63,7 +63,7 @@ func Add(to server.Registrar, fsys fs.FS, options Options) (*Directory, error) {
 	if err := d.scan(); err != nil {
 		return nil, fmt.Errorf("skills: %w", err)
 	}
-	err := d.to.RegisterExtension(server.Extension{ // first, because it fails if to has skills already
+	err := d.to.RegisterExtension(server.Extension{ // first, because it fails if to already serves skills
 		ID: mcp.ExtensionSkills, Settings: map[string]bool{"directoryRead": true}, AnyClient: true,
 		Requests: map[string]func(context.Context, json.RawMessage) (any, error){
 			mcp.MethodListSkills: d.list, mcp.MethodGetSkill: d.get, mcp.MethodReadDirectory: d.readDirectory,

@@ -10,11 +10,11 @@
 // entry of its skill. The digests come from the same server, so they do not show that a skill can be trusted. The host
 // of a model must
 //
-//   - show the model and the user which server a skill comes from, by a name that the host has chosen: the URI of a
-//     skill and its name identify it within its server only;
+//   - show the model and the user which server a skill comes from, by a name that the host has chosen: the URI and
+//     the name of a skill identify it only within its server;
 //   - ask the user before a skill is used, bind a stored approval to [Skill.Digest], and ask again when that changes;
 //   - ask before the model runs a command while it uses a skill, and ignore the field allowed-tools of the frontmatter;
-//   - read the files of a skill from the server of the skill only.
+//   - read the files of a skill only from the skill's server.
 package skills
 
 import (
@@ -63,8 +63,8 @@ type Skill struct {
 // File describes a file of a skill.
 type File struct {
 	URI    string `json:"uri"`
-	Digest string `json:"digest"` // of the contents: "sha256:" and 64 hexadecimal digits
-	Size   int64  `json:"size"`   // of the contents, in bytes
+	Digest string `json:"digest"` // digest of the contents: "sha256:" and 64 hexadecimal digits
+	Size   int64  `json:"size"`   // size of the contents, in bytes
 }
 
 // Root returns the URI of the directory of the skill, without a slash at its end.
@@ -220,7 +220,8 @@ func (s *Skill) Path(uri string) (string, error) {
 	return name, nil
 }
 
-// isRelative reports whether a URI path has neither empty segments nor segments of dots, percent-encoded or not.
+// isRelative reports whether a URI path contains neither empty segments nor dot segments, percent-encoded or
+// not.
 func isRelative(p string) bool {
 	for segment := range strings.SplitSeq(p, "/") {
 		name, err := url.PathUnescape(segment)

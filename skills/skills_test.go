@@ -29,7 +29,7 @@ func skill(name string, more ...string) *fstest.MapFile {
 
 func text(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 
-// library has two skills, one of them with directories and a nested skill, and files that are left out.
+// library contains two skills, one of them with directories and a nested skill, and files that are left out.
 func library() fstest.MapFS {
 	return fstest.MapFS{
 		"acme/refunds/SKILL.md":             skill("refunds", "license: MIT", "metadata: {version: 1.0, tags: [a, b]}"),
@@ -68,8 +68,8 @@ func uris(files []skills.File) (all []string) {
 	return all
 }
 
-// Listing Skills, Getting a Skill, Resources: an entry has all files once, also those of nested skills, which have an
-// entry of their own.
+// Listing Skills, Getting a Skill, Resources: an entry lists all files once, including the files of nested skills,
+// which also have their own entry.
 func TestSkillsAreListedAndReadInEachRevision(t *testing.T) {
 	for _, revision := range []mcp.Revision{mcp.V20241105, mcp.V20250326, mcp.V20250618, mcp.V20251125, mcp.V20260728} {
 		t.Run(string(revision), func(t *testing.T) {
@@ -147,7 +147,7 @@ func expectInvalidParams(t *testing.T, uri string, err error) {
 	must.CheckThat(t, errors.As(err, &e) && e.Code == jsonrpc.CodeInvalidParams, "%s: %v", uri, err)
 }
 
-// Error Handling: what is not a file of a skill is not served.
+// Error Handling: files that belong to no skill are not served.
 func TestOnlyFilesOfSkillsAreServed(t *testing.T) {
 	s, _ := serve(t, library(), skills.Options{})
 	c := mcptest.Dial(t, s)
@@ -162,7 +162,7 @@ func TestOnlyFilesOfSkillsAreServed(t *testing.T) {
 	}
 }
 
-// Pages have at most 100 entries, and an entry is on one page.
+// Pages contain at most 100 entries, and each entry is on exactly one page.
 func TestLargeLibrariesHavePages(t *testing.T) {
 	fsys := fstest.MapFS{}
 	for i := range 250 {
@@ -177,7 +177,7 @@ func TestLargeLibrariesHavePages(t *testing.T) {
 	must.CheckEqual(t, len(must.Get(skills.ReadDirectory(t.Context(), c, "skill://one/files"))(t)), 250)
 }
 
-// Changes of the file system are announced, and read for the next request.
+// Changes of the file system are announced, and the next request sees them.
 func TestChangesAreServedAndAnnounced(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {
@@ -214,7 +214,7 @@ func TestChangesAreServedAndAnnounced(t *testing.T) {
 	write("two/SKILL.md", string(skill("two").Data))
 	write("bad/SKILL.md", "no frontmatter")
 	must.CheckFails(t, d.Rescan(), "bad/SKILL.md")
-	for range 2 { // the list, and the file
+	for range 2 { // once for the list, once for the file
 		select {
 		case change := <-changes:
 			must.CheckThat(t, !change.Resync, "%+v", change)

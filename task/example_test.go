@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// printQueue is the driver of a job queue that has an HTTP API. The id of a job is that of its task.
+// printQueue is the driver of a job queue that has an HTTP API. A job has the ID of its task.
 type printQueue struct{ url string }
 
 func (q printQueue) Start(ctx context.Context, s task.Start) error {
@@ -74,7 +74,7 @@ func (q printQueue) do(ctx context.Context, method, id string, body []byte, into
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// A tool whose tasks are jobs of a queue in another process. The queue asks the user a question.
+// The tasks of this tool are jobs of a queue in another process. The queue asks the user a question.
 func ExampleDriver() {
 	url, stop, err := startQueue()
 	if err != nil {

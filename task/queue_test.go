@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 
 // job is a job of the queue, which is done when its question is answered.
 type job struct {
-	Question string `json:"question,omitempty"` // open
-	Result   string `json:"result,omitempty"`   // of a job that is done
+	Question string `json:"question,omitempty"` // a question that has not been answered
+	Result   string `json:"result,omitempty"`   // result of a job that is done
 }
 
 // serveQueue serves jobs until standard input ends: PUT adds a job, GET returns it, POST answers its

@@ -1,6 +1,6 @@
-// Package task lets a tool run its tasks in an engine that exists already, such as a workflow engine
-// or a job queue. Without an engine, server.AsTask alone is enough: the server runs the handlers of
-// tasks itself.
+// Package task lets a tool run its tasks in an existing engine, such as a workflow engine or a job
+// queue. Without an engine, server.AsTask is enough: the server then runs the handlers of tasks
+// itself.
 package task
 
 import (

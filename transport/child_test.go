@@ -47,13 +47,13 @@ func runRole(role string) {
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
 		sleepForever()
-	case "leave": // starts a grandchild that ignores SIGTERM, and exits at once or at the end of its input
+	case "leave": // starts a grandchild that ignores SIGTERM; exits at once or at the end of its input
 		signal.Ignore(syscall.SIGTERM)
 		startGrandchild(nil)
 		if argument == "on EOF" {
 			io.Copy(io.Discard, os.Stdin)
 		}
-	case "abandon": // starts a grandchild without pipes to the client, and exits at the end of its input
+	case "abandon": // starts a grandchild without pipes to the client; exits at the end of its input
 		startGrandchild(func(cmd *exec.Cmd) { cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, nil, nil })
 		fmt.Println("grandchild started")
 		io.Copy(io.Discard, os.Stdin)
@@ -118,8 +118,8 @@ func runRole(role string) {
 	}
 }
 
-// sleepForever sleeps until the test closes the connection to the monitor, at the latest at the end of the
-// test, so that no process is left.
+// sleepForever sleeps until the test closes the connection to the monitor. That happens at the end of the
+// test at the latest, so that no process is left behind.
 func sleepForever() {
 	if monitorConn != nil {
 		io.Copy(io.Discard, monitorConn)
@@ -168,7 +168,7 @@ func echo(also func(msg []byte)) {
 	}
 }
 
-// A monitor detects that processes have exited, without polling. Each process has a connection to the
+// A monitor notices without polling that processes have exited. Each process has a connection to the
 // monitor, which closes when the process exits.
 type monitor struct {
 	t        *testing.T
@@ -183,7 +183,7 @@ func newMonitor(t *testing.T) *monitor {
 
 func (m *monitor) env() string { return monitorVariable + "=" + m.listener.Addr().String() }
 
-// connectToMonitor runs in the child.
+// connectToMonitor connects a child to the monitor. It runs in the child.
 func connectToMonitor(role string) {
 	addr := os.Getenv(monitorVariable)
 	if addr == "" {
@@ -225,7 +225,7 @@ func (m *monitor) wantExited(conns map[string]net.Conn) {
 	}
 }
 
-// testTimeout limits the time that a test waits for an event. Only a failing test waits so long.
+// testTimeout limits how long a test waits for an event. Only a failing test waits that long.
 const testTimeout = time.Minute
 
 func timeoutContext(t *testing.T) context.Context {

@@ -37,7 +37,7 @@ func startGrandchild(adjust func(*exec.Cmd)) {
 	ready.Read(make([]byte, 1)) // returns when the grandchild has closed its end
 }
 
-// grandchildReady runs in the grandchild.
+// grandchildReady reports that the grandchild runs. It runs in the grandchild.
 func grandchildReady() { os.NewFile(3, "ready").Close() }
 
 // stdioStates writes the states of the descriptors during Stdio to standard error.

@@ -66,10 +66,10 @@ const (
 	defaultExitGrace = 2 * time.Second
 	defaultTermGrace = 2 * time.Second
 
-	// orphanGrace is the time for the descendants of a child to exit after the child has exited.
+	// orphanGrace is how long the descendants of a child may take to exit after the child has exited.
 	orphanGrace = 250 * time.Millisecond
 
-	// killGrace is the time for a process to exit after it was killed.
+	// killGrace is how long a process may take to exit after it was killed.
 	killGrace = 500 * time.Millisecond
 )
 
@@ -101,13 +101,13 @@ type CommandConn struct {
 
 	started chan struct{} // closed at the first byte of output
 	killing chan struct{} // closed when Close kills the group
-	drained chan struct{} // closed when standard error is read to its end
+	drained chan struct{} // closed when standard error has been read to its end
 	done    chan struct{} // closed when the child has exited and its group was killed; err is set before
 
 	mu    sync.Mutex
 	group processGroup
 	guard *guard
-	gone  bool // send no more signals: the system may reuse the id of the group
+	gone  bool // send no more signals: the system may reuse the ID of the group
 
 	err  error
 	read bool // see InputRead; set before done is closed
@@ -179,7 +179,7 @@ func (p *CommandConn) Pid() int { return p.cmd.Process.Pid }
 // This can take long if the child is a package runner such as npx.
 func (p *CommandConn) Started() <-chan struct{} { return p.started }
 
-// begin is called at the child's first output.
+// begin handles the child's first output.
 func (p *CommandConn) begin() {
 	close(p.started)
 	p.input.Close()
@@ -225,7 +225,7 @@ func (p *CommandConn) Wait() error {
 	return p.err
 }
 
-// pipes are the pipes to a child's standard streams.
+// pipes contains the pipes to a child's standard streams.
 type pipes struct {
 	stdin, stdout, stderr *os.File    // the ends of this process
 	child                 [3]*os.File // the ends of the child
@@ -255,7 +255,7 @@ func (p *pipes) closeParent() { closeAll(p.stdin, p.stdout, p.stderr) }
 
 func (p *pipes) closeChild() { closeAll(p.child[:]...) }
 
-// closeChildOutput closes the ends of the child that it writes to.
+// closeChildOutput closes the child's ends that the child writes to.
 func (p *pipes) closeChildOutput() { closeAll(p.child[1:]...) }
 
 // closeAll closes files. A file may be nil.
@@ -277,7 +277,7 @@ type childOutput struct {
 }
 
 // Times that a Read after the child's exit waits for bytes in the pipe. The first attempt may reach the pipe after its
-// deadline, and then it does not look for bytes, so there are further ones with more time.
+// deadline, and then does not look for bytes, so further attempts get more time.
 const (
 	minLastRead = 10 * time.Millisecond
 	maxLastRead = 200 * time.Millisecond
@@ -295,8 +295,8 @@ func (o *childOutput) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readLast reads what is in the pipe. The error is io.EOF if that is nothing. The first attempt takes at most timeout,
-// and all together less than twice maxLastRead: so long only where isEmpty is not supported.
+// readLast reads what is in the pipe, or returns io.EOF if it is empty. The first attempt takes at most timeout, and
+// all attempts together less than twice maxLastRead; they take that long only where isEmpty is not supported.
 func (o *childOutput) readLast(b []byte, timeout time.Duration) (n int, err error) {
 	for ; timeout <= maxLastRead; timeout *= 2 {
 		o.file.SetReadDeadline(time.Now().Add(timeout))
@@ -328,7 +328,7 @@ func (o *childOutput) hasEnded() bool {
 	return o.ended
 }
 
-// end is called when the child has exited.
+// end records that the child has exited.
 func (o *childOutput) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

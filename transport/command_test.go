@@ -20,7 +20,7 @@ import (
 	"github.com/parley-mcp/parley/transport"
 )
 
-// as returns the options to start this test binary as a child with a role, and with short grace periods.
+// as returns the options to start this test binary as a child in a role, with short grace periods.
 func as(role string, env ...string) transport.CommandOptions {
 	return transport.CommandOptions{
 		Path:      os.Args[0],
@@ -53,7 +53,7 @@ func closeWithin(t *testing.T, p *transport.CommandConn, limit time.Duration) {
 
 func TestCommandConnExchangesMessages(t *testing.T) {
 	opts := as("echo")
-	opts.ExitGrace = testTimeout // the child must exit by itself
+	opts.ExitGrace = testTimeout // the child must exit on its own
 	p := start(t, opts)
 	select {
 	case <-p.Started():
@@ -85,7 +85,7 @@ func TestCloseSendsQueuedMessages(t *testing.T) {
 	p := start(t, opts)
 	send(t, p, "{}")
 	p.Close()
-	var exit *transport.ExitError // the child exits with code 3 when it has read a message
+	var exit *transport.ExitError // the child exits with code 3 after it has read a message
 	err := p.Err()
 	must.That(t, errors.As(err, &exit) && exit.Code == 3, "got %v", err)
 }
@@ -286,7 +286,7 @@ func TestStderrArrivesLineByLine(t *testing.T) {
 func TestFloodOnStderrIsDrained(t *testing.T) {
 	var log records
 	var lines int
-	opts := as("flood") // 100 MiB before it serves
+	opts := as("flood") // writes 100 MiB before it serves
 	opts.Logger = slog.New(&log)
 	opts.Stderr = func(string) { lines++ }
 	var before, after runtime.MemStats

@@ -49,7 +49,7 @@ func TestInputReadReportsThatTheChildHasReadItsInput(t *testing.T) {
 	switch runtime.GOOS {
 	case "linux", "darwin", "freebsd":
 	default:
-		return // it is unknown
+		return // unknown
 	}
 	silent, busy, talking := start(t, as("never write")), start(t, as("never read")), start(t, as("echo"))
 	for _, p := range []*transport.CommandConn{silent, busy, talking} {
@@ -92,7 +92,7 @@ func TestCommandConnClosesAllDescriptors(t *testing.T) {
 		_, err := transport.StartCommand(transport.CommandOptions{Path: "/no/such/program"})
 		must.That(t, err != nil, "StartCommand of a missing program returns nil")
 	}
-	cycle() // opens the descriptors that the runtime keeps
+	cycle() // opens the descriptors that the runtime keeps open
 	before := count()
 	for range 5 {
 		cycle()
@@ -116,7 +116,7 @@ func TestGrandchildrenDoNotOutliveServer(t *testing.T) {
 	mon := newMonitor(t)
 	p := start(t, as("leave:at once", mon.env()))
 	processes := mon.accept(2)
-	mon.wantExited(processes) // without Close
+	mon.wantExited(processes) // the client does not call Close
 	<-p.Done()
 	for {
 		if _, err := p.Read(timeoutContext(t)); err == io.EOF {
@@ -151,7 +151,7 @@ func TestReadReturnsEOFWhenServerIsKilled(t *testing.T) {
 	wantSignal(t, p, syscall.SIGKILL)
 }
 
-// On Linux a child receives SIGTERM when the thread that has started it ends.
+// On Linux, a child receives SIGTERM when the thread that started it ends.
 func TestChildOutlivesThreadThatCallsStartCommand(t *testing.T) {
 	var p *transport.CommandConn
 	var wg sync.WaitGroup
@@ -169,9 +169,9 @@ func TestChildOutlivesThreadThatCallsStartCommand(t *testing.T) {
 	}
 }
 
-// Nothing that a client has started outlives it, although it is killed and cannot clean up.
+// Nothing that a client has started outlives it, even if the client is killed and cannot clean up.
 func TestNoProcessOutlivesKilledClient(t *testing.T) {
-	for role, processes := range map[string]int{ // with the client
+	for role, processes := range map[string]int{ // number of processes, including the client
 		"echo":           2,
 		"ignore EOF":     2,
 		"ignore SIGTERM": 2,
@@ -192,7 +192,7 @@ func TestNoProcessOutlivesKilledClient(t *testing.T) {
 	}
 }
 
-// The guard of a process group ends with the group: it is not left behind by a client that lives on.
+// The guard of a process group ends with the group: a client that lives on does not leave it behind.
 func TestGuardEndsWithTheServer(t *testing.T) {
 	p := start(t, as("echo"))
 	group := p.Pid()

@@ -101,8 +101,9 @@ func (e *WriteError) Error() string { return "transport: write: " + e.Err.Error(
 // Unwrap returns Err.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// checkMessage returns an error if a reader could parse msg as no message or as several.
-// It also rejects carriage returns, because some readers treat them as line breaks.
+// checkMessage returns an error if a reader could take msg for no message or for
+// several. It also rejects carriage returns, because some readers treat them as line
+// breaks.
 func checkMessage(msg []byte) error {
 	if len(msg) == 0 {
 		return fmt.Errorf("%w: message is empty", ErrInvalidMessage)
@@ -169,7 +170,7 @@ func (p *pipeEnd) Close() error {
 	return nil
 }
 
-// queued is a message, or the error of one that exceeds the limit.
+// queued is a message, or the error of a message that exceeds the limit.
 type queued struct {
 	message  []byte
 	tooLarge *MessageTooLargeError
@@ -186,10 +187,10 @@ type queue struct {
 	readerClosed bool
 	writerClosed bool
 
-	readable   chan struct{} // has a token when the queue may have a message
-	writable   chan struct{} // has a token when the queue may have space
-	readerDone chan struct{} // closed with readerClosed
-	writerDone chan struct{} // closed with writerClosed
+	readable   chan struct{} // holds a token when the queue may contain a message
+	writable   chan struct{} // holds a token when the queue may have space
+	readerDone chan struct{} // closed when readerClosed is set
+	writerDone chan struct{} // closed when writerClosed is set
 }
 
 func newQueue(limit int) *queue {

@@ -318,7 +318,7 @@ type shortWriter struct{ io.WriteCloser }
 
 func (w shortWriter) Write(b []byte) (int, error) { return w.WriteCloser.Write(b[:len(b)-1]) }
 
-// The next message would be glued to the part of the one that was not written whole.
+// Otherwise, the next message would be appended to the part of a message that was written.
 func TestStreamThatWritesLessIsBroken(t *testing.T) {
 	for name, size := range map[string]int{"queued": 10, "direct": 100_000} {
 		r, w := io.Pipe()
@@ -330,7 +330,7 @@ func TestStreamThatWritesLessIsBroken(t *testing.T) {
 		})
 		ctx := timeoutContext(t)
 		err := c.WriteBuffered(ctx, make([]byte, size))
-		if name == "queued" { // a later message has the error
+		if name == "queued" { // a later message gets the error
 			for c.Flush(); err == nil; {
 				err = c.Write(ctx, []byte("{}"))
 			}
@@ -354,10 +354,10 @@ func TestCloseOfStalledStreamHasTimeLimit(t *testing.T) {
 	})
 }
 
-// Large messages are written without a copy, by their senders. Concurrent senders all succeed, also
-// those that wait for space in the queue, and no message is split.
+// Large messages are written without a copy, by their senders. Concurrent senders all succeed, even
+// if they wait for space in the queue, and no message is split.
 func TestLargeMessagesOfConcurrentSendersAreWhole(t *testing.T) {
-	for _, kinds := range []int{1, 3} { // of messages: one kind in so many is large
+	for _, kinds := range []int{1, 3} { // number of kinds of messages, one of which is large
 		t.Run(fmt.Sprint(kinds), func(t *testing.T) { sendConcurrently(t, kinds) })
 	}
 }

@@ -11,8 +11,7 @@
 //   - [Stream] works over any byte stream, such as a Unix socket or a TCP connection.
 //   - [Pipe] connects two ends in memory.
 //
-// On a byte stream a message is one line of UTF-8 (all revisions, transports, stdio). The
-// reader ignores empty lines, removes a carriage return before the line feed, and accepts
-// a last line without a line feed. It does not check the contents of a line; for example,
-// it delivers a byte order mark, which the JSON parser rejects.
+// On a byte stream, a message is one line of UTF-8 (all revisions, transports, stdio). The reader ignores empty
+// lines, removes a carriage return before the line feed, and accepts a last line without a line feed. It does
+// not check the contents of a line; for example, it delivers a byte order mark, which the JSON parser rejects.
 package transport

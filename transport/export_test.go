@@ -9,18 +9,18 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-// StreamOf is Stream with separate ends, as Stdio and StartCommand use it.
+// StreamOf returns a Stream with separate ends, as Stdio and StartCommand use it.
 func StreamOf(r io.Reader, w io.Writer, closeEnds func() error) Conn {
 	return newStream(r, w, closeEnds, StreamOptions{})
 }
 
-// The process may run so late that its deadline has passed when it reads. It reads the last output
-// of the child nevertheless.
+// The process may run so late that its deadline has passed when it reads. It still reads the last
+// output of the child.
 func TestLastOutputIsReadAfterTheDeadline(t *testing.T) {
 	r, w, err := os.Pipe()
 	must.Do(t, err)
 	defer r.Close()
-	defer w.Close() // as of another process, which has it open, too
+	defer w.Close() // as if another process also had it open
 	must.Get(w.WriteString("bye\n"))(t)
 	o := &childOutput{file: r}
 	b := make([]byte, 10)

@@ -9,14 +9,14 @@ import (
 )
 
 // guard is a shell in the process group of a child. If this process dies, the shell ends the group. A
-// library has no other means: the kernel can signal the child but not its descendants, this process is
-// gone, and its own program must not be started again for another purpose.
+// library has no other way: the kernel can signal the child but not its descendants, this process is
+// gone, and a library must not start its own program again for another purpose.
 //
-// The shell is a member of the group, so that the id of the group is not reused while the shell runs, and
-// so that a kill of the group ends the shell too.
+// The shell is a member of the group, so that the ID of the group is not reused while the shell runs, and
+// so that killing the group ends the shell, too.
 type guard struct {
 	shell *exec.Cmd
-	alive *os.File // nothing is written to this pipe; the shell reads io.EOF when this process has died
+	alive *os.File // nothing is written to this pipe; the shell reads the end of its input when this process has died
 }
 
 // guardScript is the script of the shell. It waits for the end of its input and then ends the group as

@@ -24,7 +24,7 @@ type window [windowSize]byte
 var windows = sync.Pool{New: func() any { return new(window) }}
 
 // lineReader splits a byte stream into messages. The result does not depend on how the bytes are split
-// over reads. A lineReader uses at most the memory of its limit and two windows, and a copy of the
+// over reads. A lineReader uses at most as much memory as its limit and two windows, plus a copy of the
 // message while it is assembled.
 //
 // Invariant: full followed by buf[start:end] are the bytes that were read and not returned. Neither full
@@ -85,15 +85,15 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// skipped is a line that is too large. Its error is returned once: at the end of the line, when the id has been found
-// wherever it is, or when the line is maxSkipped times as long as the limit.
+// skipped is a line that is too large. Its error is returned once: at the end of the line, where the ID has been
+// found wherever it stands, or when the line is maxSkipped times as long as the limit.
 type skipped struct {
 	size     int
 	envelope jsonscan.Envelope
 	reported bool
 }
 
-// maxSkipped bounds the time until a line that does not end is reported.
+// maxSkipped bounds how much of a line without an end is skipped before it is reported.
 const maxSkipped = 16
 
 // skip skips full and the next size bytes of buf, after which the line may end. It returns the error of the line once.
@@ -122,17 +122,17 @@ func (l *lineReader) skip(size int, ends bool) error {
 }
 
 // isCut reports whether a last line without a line feed is the beginning of a JSON object or array, because the peer
-// has died while it wrote the line.
+// died while it wrote the line.
 func isCut(line []byte) bool {
 	start := jsonscan.SkipSpace(line, 0)
 	if start == len(line) || line[start] != '{' && line[start] != '[' {
 		return false
 	}
-	return jsonscan.SkipValue(append(line, ' '), start) > len(line) // it skips the space if the value has no end
+	return jsonscan.SkipValue(append(line, ' '), start) > len(line) // skips the space, too, if the value has no end
 }
 
-// buffered returns the next message if it has been read completely, else nil. It leaves a message that is
-// too large to next.
+// buffered returns the next message if it has been read completely, and otherwise nil. It leaves a
+// message that is too large to next.
 func (l *lineReader) buffered() []byte {
 	for l.buf != nil && l.skipping == nil {
 		i := bytes.IndexByte(l.buf[l.start+l.scanned:l.end], '\n')
@@ -249,14 +249,14 @@ const (
 	maxIdleBuffer = 64 << 10
 )
 
-// lineWriter writes messages in batches (group commit). Each write appends to a queue. If no flush is
-// running, it starts a goroutine that writes the queue until it is empty. So a write never waits for I/O,
-// concurrent messages are written in one batch, and an idle connection has no goroutine.
+// lineWriter writes messages in batches (group commit). Each write appends to a queue. If no flush is running, it
+// starts a goroutine that writes the queue until it is empty. That way, a write never waits for I/O, concurrent
+// messages are written in one batch, and an idle connection has no goroutine.
 //
-// The flush runs in a goroutine and not in the first caller, because it then starts after the other
-// goroutines that are ready to write. With 64 calls in flight this halves the time per message; a single
-// call takes a microsecond longer. A caller that knows that it will write more calls write with buffer set,
-// and flushBuffered at the end.
+// The flush runs in a goroutine and not in the first caller, because it then starts after the other goroutines
+// that are ready to write. With 64 calls in flight, this halves the time per message; a single call takes a
+// microsecond longer. A caller that knows that it will write more calls write with buffer set, and flushBuffered
+// at the end.
 //
 // Invariant: flushing is true while pending is not empty and err is nil, unless write has buffered all of pending.
 type lineWriter struct {
@@ -268,11 +268,11 @@ type lineWriter struct {
 	pending  []byte // the queue
 	spare    []byte // an empty buffer for the next queue
 	flushing bool
-	used     bool // there was a message
+	used     bool // there was a message to write
 	closed   bool
 	err      *WriteError // the first error
 
-	space   chan struct{} // has a token when the queue may have space
+	space   chan struct{} // holds a token when the queue may have space
 	stopped chan struct{} // closed when closed or err is set: wakes writers that wait for space
 	idle    chan struct{} // closed when stopped is closed and no flush is running
 }
@@ -292,12 +292,12 @@ func newLineWriter(dst io.Writer, maxPending int) *lineWriter {
 	return w
 }
 
-// directSize is the size in bytes from which write with buffer set writes a message itself.
+// directSize is the size in bytes from which write, if buffer is set, writes a message itself.
 const directSize = 64 << 10
 
 // write queues msg. If buffer is set, it does not start a flush unless the queue is full, and it writes a
-// large message itself if no flush is running, without a copy of it. Then it may append a byte to msg
-// within the capacity.
+// large message itself, without copying it, if no flush is running. In that case, it may append a byte to
+// msg within its capacity.
 func (w *lineWriter) write(ctx context.Context, msg []byte, buffer bool) error {
 	if err := checkMessage(msg); err != nil {
 		return err
@@ -337,8 +337,8 @@ func (w *lineWriter) write(ctx context.Context, msg []byte, buffer bool) error {
 	return nil
 }
 
-// writeDirect writes the queue and msg. The caller holds mu, which is unlocked meanwhile, and no flush is
-// running.
+// writeDirect writes the queue and msg. The caller holds mu, which is unlocked while it writes, and no
+// flush is running.
 func (w *lineWriter) writeDirect(msg []byte) error {
 	w.flushing, w.used = true, true
 	queued := w.pending
@@ -354,7 +354,7 @@ func (w *lineWriter) writeDirect(msg []byte) error {
 			break
 		}
 	}
-	w.flush() // messages that were queued meanwhile
+	w.flush() // messages that were queued in the meantime
 	w.mu.Lock()
 	if w.err != nil {
 		return w.err
@@ -362,7 +362,8 @@ func (w *lineWriter) writeDirect(msg []byte) error {
 	return nil
 }
 
-// writeAll writes batch. A Writer that has written less without an error, which it must not, has failed.
+// writeAll writes batch. If a Writer writes less without an error, which it must not do, that counts as a
+// failure.
 func writeAll(w io.Writer, batch []byte) error {
 	n, err := w.Write(batch)
 	if err == nil && n < len(batch) {
@@ -378,14 +379,14 @@ func (w *lineWriter) isWritten() bool {
 	return w.used && !w.flushing && len(w.pending) == 0 && w.err == nil
 }
 
-// isUsed reports whether there was a message to write.
+// isUsed reports whether there has been a message to write.
 func (w *lineWriter) isUsed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.used
 }
 
-// flushBuffered writes the buffered messages, unless a flush is running, which writes them.
+// flushBuffered writes the buffered messages, unless a running flush does.
 func (w *lineWriter) flushBuffered() {
 	w.mu.Lock()
 	if w.flushing || len(w.pending) == 0 || w.err != nil {
@@ -451,7 +452,7 @@ func (w *lineWriter) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	if len(w.pending) > 0 && !w.flushing { // buffered
+	if len(w.pending) > 0 && !w.flushing { // there are buffered messages
 		w.flushing, w.used = true, true
 		go w.start()
 	}
@@ -466,7 +467,7 @@ func (w *lineWriter) stop() {
 	}
 }
 
-// awaitIdle waits until idle is closed, at most for d.
+// awaitIdle waits until idle is closed, but at most for d.
 func (w *lineWriter) awaitIdle(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -32,7 +32,7 @@ func (i interruptible) Read(b []byte) (int, error) { return i.chunks.Read(b) }
 func (readOnly) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func (readOnly) Close() error              { return nil }
 
-// result is the result of one Read.
+// result is the outcome of one Read.
 type result struct {
 	msg string
 	err string
@@ -226,7 +226,7 @@ func TestReadAllocatesOncePerMessage(t *testing.T) {
 	}
 }
 
-// chunks returns data in reads of the sizes in cuts.
+// chunks is a reader that returns data in pieces of the sizes in cuts.
 type chunks struct {
 	data, cuts []byte
 }
@@ -265,7 +265,7 @@ func reference(data []byte, limit int) []result {
 	return append(want, result{err: "EOF"})
 }
 
-// isOpen reports whether line is a JSON object or array without its end.
+// isOpen reports whether line is a JSON object or array that does not end.
 func isOpen(line string) bool {
 	line = strings.TrimLeft(line, " \t\r\n")
 	if !strings.HasPrefix(line, "{") && !strings.HasPrefix(line, "[") {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// pipeSize is the size of the pipe for the messages of a server, in bytes. In the usual 64 KiB, a large message waits
-// for its reader again and again. The pipes of a user that is not root may have 64 MiB in all.
+// pipeSize is the size of the pipe for the messages of a server, in bytes. In a pipe of the usual 64 KiB, a large
+// message waits for its reader again and again. The pipes of a user other than root may take 64 MiB in total.
 const pipeSize = 256 << 10
 
 // enlarge sets the size of a pipe, unless it is larger or may not be changed. It does nothing to other files.
@@ -43,7 +43,7 @@ func isRead(file *os.File) bool {
 	err = conn.Control(func(fd uintptr) {
 		// EPOLLERR and EPOLLHUP are always reported.
 		if syscall.EpollCtl(poller, syscall.EPOLL_CTL_ADD, int(fd), &syscall.EpollEvent{}) != nil {
-			return // a file that cannot be polled
+			return // the file cannot be polled
 		}
 		events := make([]syscall.EpollEvent, 1)
 		n, _ := syscall.EpollWait(poller, events, 0)

@@ -100,8 +100,8 @@ func (p *CommandConn) start() error {
 	return nil
 }
 
-// endGroup terminates and then kills the remaining processes of the group. It waits for processes that
-// have standard error open to exit by themselves, for a short time.
+// endGroup terminates and then kills the remaining processes of the group. For a short time, it waits
+// for processes that hold standard error open to exit on their own.
 func (p *CommandConn) endGroup(stderr *os.File) {
 	p.terminate()
 	timer := time.NewTimer(min(orphanGrace, p.termGrace))
@@ -121,7 +121,7 @@ func (p *CommandConn) endGroup(stderr *os.File) {
 	timer.Reset(killGrace)
 	select {
 	case <-p.drained:
-	case <-timer.C: // a process that has left the group has it open
+	case <-timer.C: // a process that left the group still holds it open
 	}
 	stderr.Close()
 	<-p.drained

@@ -9,7 +9,7 @@ import (
 
 func setGroup(cmd *exec.Cmd) {
 	// Use SIGTERM instead of SIGKILL, because package runners and container clients can forward it to the
-	// server that they have started.
+	// server that they started.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 

@@ -39,8 +39,8 @@ const (
 	jobObjectLimitKillOnJobClose      = 0x2000
 )
 
-// newGroup adds the process to a new job. Processes that it has started before are not in the job. If this
-// process ends, the system closes the job and kills its processes.
+// newGroup adds the process to a new job. Processes that it has already started are not in the job. If
+// this process ends, the system closes the job and kills its processes.
 func newGroup(leader *os.Process) (processGroup, error) {
 	kernel32 := syscall.NewLazyDLL("kernel32.dll")
 	job, _, err := kernel32.NewProc("CreateJobObjectW").Call(0, 0)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// openStdio returns duplicates of the standard input and output, so that the descriptors 0 and 1 stay open
-// when they are closed. Children do not inherit the duplicates. release closes them and restores the
-// previous state.
+// openStdio returns duplicates of the standard input and output, so that descriptors 0 and 1 stay open
+// when the duplicates are closed. Children do not inherit the duplicates. release closes them and restores
+// the previous state.
 func openStdio(keepStdout bool) (in, out *os.File, release func() error, err error) {
 	stdin, err := openEnd(syscall.Stdin, "stdin")
 	if err != nil {

@@ -45,7 +45,7 @@ type source interface {
 	SetReadDeadline(time.Time) error
 }
 
-// longAgo is a deadline that interrupts at once.
+// longAgo is a deadline that interrupts a Read at once.
 var longAgo = time.Unix(1, 0)
 
 // stream implements Conn with a reader and a writer.
@@ -59,10 +59,10 @@ type stream struct {
 	lines  lineReader
 
 	watchMu    sync.Mutex
-	watched    <-chan struct{} // Done of the context whose end interrupts src; may be nil
-	unwatch    func() bool     // stops watching it
+	watched    <-chan struct{} // Done channel of the context whose end interrupts src; may be nil
+	unwatch    func() bool     // stops watching that context
 	generation uint64          // incremented with each watched context, to ignore late interruptions
-	closed     bool            // src stays interrupted
+	closed     bool            // closed: src stays interrupted
 
 	closeOnce sync.Once
 	closeErr  error
@@ -170,9 +170,9 @@ func (s *stream) closeReading() {
 	s.src.SetReadDeadline(longAgo)
 }
 
-// ReadBuffered returns the next message if it has arrived completely, without a read of the underlying
-// stream. It returns nil if there is no such message, if the message is too large, and after Close; call
-// Read then. The caller owns the slice.
+// ReadBuffered returns the next message if it has arrived completely, without reading from the
+// underlying stream. It returns nil if there is no such message, if the message is too large, and after
+// Close; call Read then. The caller owns the slice.
 func (s *stream) ReadBuffered() []byte {
 	s.readMu.Lock()
 	defer s.readMu.Unlock()
@@ -195,7 +195,7 @@ func (s *stream) WriteBuffered(ctx context.Context, msg []byte) error {
 // goroutine is writing.
 func (s *stream) Flush() { s.out.flushBuffered() }
 
-// PeerReads reports whether the peer can still receive messages, as far as that is known without sending one. Only the
+// PeerReads reports whether the peer can still receive messages, as far as this is known without sending one. Only the
 // connections of [Stdio] know.
 func (s *stream) PeerReads() bool {
 	file, ok := s.out.dst.(*os.File)
@@ -227,14 +227,14 @@ func (s *stream) awaitGoroutines() {
 // ahead. The goroutine ends when the reader returns an error, or after awaitEnd.
 type asyncReader struct {
 	src    io.Reader
-	chunks chan chunk    // from the goroutine
-	taken  chan struct{} // to the goroutine: its buffer may be reused
+	chunks chan chunk    // sent by the goroutine
+	taken  chan struct{} // tells the goroutine that its buffer may be reused
 	quit   chan struct{}
 	done   chan struct{} // closed when the goroutine has ended
 
 	start sync.Once
 	stop  sync.Once
-	rest  chunk // received and not returned yet
+	rest  chunk // received but not yet returned
 
 	mu          sync.Mutex
 	interrupted chan struct{} // closed while the deadline is in the past
@@ -322,8 +322,8 @@ func (r *asyncReader) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// awaitEnd stops the goroutine and waits for it, at most for d: a Read of src may not be interruptible,
-// for example from a terminal.
+// awaitEnd stops the goroutine and waits for it, but at most for d: a Read of src may not be
+// interruptible, for example from a terminal.
 func (r *asyncReader) awaitEnd(d time.Duration) {
 	r.stop.Do(func() { close(r.quit) })
 	r.start.Do(func() { close(r.done) }) // the goroutine was never started

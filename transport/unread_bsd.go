@@ -2,4 +2,4 @@
 
 package transport
 
-const fionread = 0x4004667F // of <sys/filio.h>
+const fionread = 0x4004667F // from <sys/filio.h>

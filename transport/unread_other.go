@@ -4,5 +4,5 @@ package transport
 
 import "os"
 
-// unreadBytes returns that the number is not known.
+// unreadBytes reports that the number is not known.
 func unreadBytes(*os.File) (n int32, known bool) { return 0, false }

@@ -55,7 +55,7 @@ func run(ctx context.Context, h *host.Host, next model, task string) (string, er
 	return "", errors.New("the model has not answered after ten calls")
 }
 
-// textOf returns what the model learns of a call. It can correct its arguments after an error.
+// textOf returns what the model learns about a call. It can correct its arguments after an error.
 func textOf(result *mcp.CallToolResult, err error) string {
 	if err != nil {
 		return "error: " + err.Error()
@@ -64,7 +64,7 @@ func textOf(result *mcp.CallToolResult, err error) string {
 	return string(text)
 }
 
-// policy decides about each call. The first rule that matches decides.
+// policy decides on each call. The first rule that matches decides.
 var policy = host.Rules{Version: "1", Default: host.Ask, Rules: []host.Rule{
 	{Server: "weather", Tool: "weather", Action: host.Allow},
 	{Tool: "delete_*", Action: host.Deny, Reason: "this agent deletes nothing"},

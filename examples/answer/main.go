@@ -42,7 +42,7 @@ func (u *user) fill(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResul
 	content := map[string]any{}
 	for _, field := range fields.Properties {
 		switch answer := u.read("%s (%s)", field.Name, field.Schema.Type); {
-		case answer == "": // the client adds the default of the field, if it has one
+		case answer == "": // the client adds the default of the field, if there is one
 		case field.Schema.Type == mcp.TypeString:
 			content[field.Name] = answer
 		case field.Schema.Type == mcp.TypeArray:

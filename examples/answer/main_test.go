@@ -31,7 +31,7 @@ func newHotel() *server.Server {
 }
 
 func TestUserAnswersForms(t *testing.T) {
-	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} { // the question is a request, or a result
+	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} { // the question is a request or a result
 		for lines, want := range map[string]string{
 			"y\n2\nAda\nsauna breakfast\n": "night night Ada sauna+breakfast",
 			"y\n\nAda\nsauna\n":            "night Ada sauna",

@@ -1,5 +1,5 @@
 // Command apikeys is a server over HTTP whose callers have API keys, without an authorization server. The environment
-// variable KEYS names the file of their digests, which parley key writes. In the file of this example, ada has the key
+// variable KEYS names the file of their digests, which parley key writes. In this example's file, the key of ada is
 // 4c6f7665.
 //
 //	KEYS=examples/apikeys/keys.json go run ./examples/apikeys -http 127.0.0.1:8080

@@ -30,7 +30,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// notes are the notes of each user.
+// notes contains the notes of each user.
 type notes struct {
 	mu     sync.Mutex
 	byUser map[string][]string // by principal key

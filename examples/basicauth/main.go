@@ -1,5 +1,5 @@
-// Command basicauth is a server whose callers have a name and a password (HTTP Basic). The environment variable USERS
-// has the digest of the password of each user, in hex. Serve it behind TLS only.
+// Command basicauth is a server whose callers send a name and a password (HTTP Basic). The environment variable USERS
+// contains the digest of each user's password, in hex. Serve it only behind TLS.
 //
 //	USERS="ada=$(printf 4c6f7665 | sha256sum | cut -c 1-64)" go run ./examples/basicauth -addr 127.0.0.1:8080
 //	parley call http://127.0.0.1:8080/mcp whoami --header "Authorization: Basic $(printf ada:4c6f7665 | base64)"
@@ -23,7 +23,7 @@ import (
 )
 
 // passwords contains the digests of the passwords, by user. The passwords are random; passwords that people choose need
-// a slow hash, such as that of crypto/pbkdf2.
+// a slow hash, such as crypto/pbkdf2.
 type passwords map[string]string
 
 func parseUsers(text string) passwords {

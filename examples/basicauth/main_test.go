@@ -15,7 +15,7 @@ func basic(credentials string) []string {
 	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(credentials))}
 }
 
-// Nothing of one user exists for another one.
+// Nothing of one user exists for another user.
 func TestUsersCannotUseWhatOthersHave(t *testing.T) {
 	users := parseUsers("ada=" + auth.HashKey("ada's") + " bob=" + auth.HashKey("bob's") + " eve=")
 	memory := store.NewMemory()

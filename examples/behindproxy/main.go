@@ -1,5 +1,5 @@
 // Command behindproxy is a server behind a proxy that logs users in, such as Cloudflare Access or Identity-Aware Proxy.
-// The proxy signs who the user is: the program verifies the signature, so that a request that has not passed the proxy
+// The proxy signs who the user is, and the program verifies the signature, so that a request that bypasses the proxy
 // names nobody.
 //
 //	go run ./examples/behindproxy -addr 127.0.0.1:8080 -header Cf-Access-Jwt-Assertion \
@@ -28,7 +28,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// proxy is what the proxy signs, and with which keys.
+// proxy describes what the proxy signs, and with which keys.
 type proxy struct {
 	header, issuer, audience string
 	keysURL                  string

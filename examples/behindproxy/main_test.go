@@ -39,7 +39,7 @@ func (s *signer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{s.key.Public()}})
 }
 
-// assert returns the headers of a request of a user. Changes replace claims.
+// assert returns the headers of a user's request. changes replaces claims.
 func (s *signer) assert(user string, changes map[string]any) []string {
 	claims := map[string]any{"iss": "https://proxy.example", "aud": []string{"server-1"}, "sub": user,
 		"exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}
@@ -52,7 +52,7 @@ func (s *signer) assert(user string, changes map[string]any) []string {
 	return []string{"X-Assertion", must.Get(signed.CompactSerialize())(s.t)}
 }
 
-// Nothing of one user exists for another one.
+// Nothing of one user exists for another user.
 func TestUsersCannotUseWhatOthersHave(t *testing.T) {
 	signs, forger := newSigner(t), newSigner(t)
 	keys := httptest.NewServer(signs)

@@ -1,4 +1,5 @@
-// Command clientcert is a server whose callers have certificates (mutual TLS) of an authority of their company.
+// Command clientcert is a server whose callers present certificates (mutual TLS) from their company's
+// authority.
 //
 //	go run ./examples/clientcert -addr 127.0.0.1:8443 -cert server.pem -key server-key.pem -ca company.pem
 //	curl --cacert company.pem --cert ada.pem --key ada-key.pem https://localhost:8443/mcp …
@@ -22,7 +23,7 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// tlsConfig returns a configuration that accepts the certificates of the authorities in a PEM file only.
+// tlsConfig returns a configuration that accepts only certificates of the authorities in a PEM file.
 func tlsConfig(file string) (*tls.Config, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {

@@ -63,14 +63,14 @@ func (a *authority) serve(h http.Handler) *httptest.Server {
 	return web
 }
 
-// clientOf returns a client with certificates, for the servers that web is one of.
+// clientOf returns a client with certificates that trusts servers like web.
 func clientOf(web *httptest.Server, certs ...tls.Certificate) *http.Client {
 	roots := x509.NewCertPool()
 	roots.AddCert(web.Certificate())
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}}}
 }
 
-// Nothing of one user exists for another one.
+// Nothing of one user exists for another user.
 func TestUsersCannotUseWhatOthersHave(t *testing.T) {
 	company := newAuthority(t)
 	clients := make(map[string]*http.Client)

@@ -1,5 +1,6 @@
-// Command cookie is a web application whose users log in with a password, and get a session cookie. Its pages, and
-// their scripts, use the MCP server with that cookie. The environment variable USERS has the digests of the passwords.
+// Command cookie is a web application whose users log in with a password and receive a session cookie. Its pages and
+// their scripts use the MCP server with that cookie. The environment variable USERS contains the digests of the
+// passwords.
 //
 //	USERS="ada=$(printf 4c6f7665 | sha256sum | cut -c 1-64)" go run ./examples/cookie -addr 127.0.0.1:8080
 //	curl -i http://127.0.0.1:8080/login -d user=ada -d password=4c6f7665
@@ -28,8 +29,8 @@ import (
 // sessionLife is how long a user stays logged in.
 const sessionLife = 8 * time.Hour
 
-// application contains the sessions of the users, by the digests of their cookies. A real one keeps them in its
-// database.
+// application contains the sessions of the users, by the digests of their cookies. A real application keeps
+// them in its database.
 type application struct {
 	passwords map[string]string // digests, by user; see ../basicauth
 	sessions  sync.Map          // *auth.Info
@@ -60,8 +61,8 @@ func (a *application) logIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// authenticate puts the user of a session into the context of each request. The server rejects requests of the pages of
-// other sites, because of their Origin, and those after Info.Expiry.
+// authenticate puts the user of a session into the context of each request. The server rejects requests from pages of
+// other sites, because of their Origin, and requests after Info.Expiry.
 func (a *application) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cookie, err := r.Cookie("session")

@@ -25,7 +25,7 @@ func login(a *application, user, password string) *http.Response {
 	return w.Result()
 }
 
-// Nothing of one user exists for another one.
+// Nothing of one user exists for another user.
 func TestUsersCannotUseWhatOthersHave(t *testing.T) {
 	app := newApplication("ada=" + auth.HashKey("ada's") + " bob=" + auth.HashKey("bob's"))
 	cookies := make(map[string][]string)

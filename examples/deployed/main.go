@@ -112,7 +112,7 @@ func serve(ctx context.Context, s *server.Server, listener net.Listener) error {
 	}
 	grace, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	err := s.Shutdown(grace) // first, because web.Shutdown waits for the event streams that this ends
+	err := s.Shutdown(grace) // first, because it ends the event streams that web.Shutdown waits for
 	return errors.Join(err, web.Shutdown(grace))
 }
 

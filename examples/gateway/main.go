@@ -1,6 +1,6 @@
 // Command gateway presents several servers as one: the tool greet of the server hello is called hello__greet. A policy
-// decides about the calls, and the user of the client approves those that it does not allow. The tools of a server are
-// added when it is ready.
+// decides on the calls, and the user of the client approves calls that it does not allow by itself. The tools of a
+// server are added once it is ready.
 //
 //	go build -o bin/ ./examples/hello ./examples/weather
 //	go run ./examples/gateway -http 127.0.0.1:8080 bin/hello bin/weather
@@ -30,7 +30,7 @@ func newHost(programs []string) *host.Host {
 		Policy: host.Rules{Version: "1", Default: host.Ask, Rules: []host.Rule{
 			{Server: "hello", Tool: "greet", Action: host.Allow},
 		}},
-		Approve: gateway.Approve, // asks the user of the client that calls
+		Approve: gateway.Approve, // asks the user of the calling client
 		Audit:   slog.NewJSONHandler(os.Stderr, nil),
 	}
 	for _, program := range programs {

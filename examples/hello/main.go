@@ -1,6 +1,6 @@
 // Command hello is the smallest server: one tool. If a client starts the program, it
-// serves standard input and output. At a terminal it serves HTTP on 127.0.0.1:8080, and
-// with the flag -http on another address, also without a terminal.
+// serves standard input and output. At a terminal, it serves HTTP on 127.0.0.1:8080.
+// With the flag -http, it serves HTTP on the given address, even without a terminal.
 //
 //	parley call greet name=Ada -- go run ./examples/hello
 //	go run ./examples/hello -http 127.0.0.1:8081

@@ -27,8 +27,9 @@ func newServer(operator io.Writer) *server.Server {
 	server.AddTool(s, mcp.Tool{Name: "fetch", Description: "Fetch an item"},
 		func(ctx context.Context, in order) (string, error) {
 			logger.InfoContext(ctx, "fetching", "item", in.Item, "caller", server.PrincipalOf(ctx).String())
-			// The client receives the levels that it has requested. The default is none in
-			// 2026-07-28, which deprecates logging, and info and above in older revisions.
+			// The client receives the levels that it has requested. By default, that is
+			// none in 2026-07-28, which deprecates logging, and info and above in older
+			// revisions.
 			server.Logger(ctx).Warn("the item is nearly sold out", "left", 2)
 			return "Here is the " + in.Item + ".", nil
 		})

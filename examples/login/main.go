@@ -53,8 +53,8 @@ func main() {
 	}
 }
 
-// openStore opens the encrypted file that keeps the tokens, and makes its key if there is none. A key in a file
-// protects only copies of the other file, so keep it in the keyring of the operating system if you can.
+// openStore opens the encrypted file that stores the tokens, and creates a key if there is none. A key in a
+// file protects only copies of the other file, so keep it in the keyring of the operating system if you can.
 func openStore(file string) (*tokenstore.File, error) {
 	key, err := os.ReadFile(file + ".key")
 	if errors.Is(err, fs.ErrNotExist) {

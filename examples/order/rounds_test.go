@@ -26,7 +26,7 @@ import (
 )
 
 // In 2026-07-28 a call with questions consists of several requests. These tests send the
-// requests without the client package, each with the state of the previous response only.
+// requests without the client package, each with only the state of the previous response.
 
 // replica starts a replica of the server, which shares the keys and shared with the other replicas.
 func replica(t *testing.T, shared store.Store, charge charger) string {
@@ -84,7 +84,7 @@ func (r *reply) isUncertain(t *testing.T) {
 	}
 }
 
-// requestIDs generates the ids of requests. A retry has a new id.
+// requestIDs generates the ids of requests. A retry gets a new ID.
 type requestIDs struct{ last atomic.Int64 }
 
 // send sends one request on a new connection. after is the previous reply, or nil for the first round.
@@ -151,7 +151,7 @@ func TestOrderSurvivesARestartOfTheClient(t *testing.T) {
 	var after *reply
 	for _, question := range []string{"Which pizza?", "Which size?", "Which address?"} {
 		after = ids.mustSend(t, shop, after).asks(t, question)
-		// The restarted client has only the stored reply.
+		// The restarted client knows only the stored reply.
 		stored := must.Get(json.Marshal(after))(t)
 		after = new(reply)
 		must.Do(t, json.Unmarshal(stored, after))
@@ -349,7 +349,7 @@ func (c *card) checkCharges(t *testing.T, charges int) {
 
 var answers = map[string]string{"Which pizza?": "margherita", "Which size?": "large", "Which address?": "Oslo"}
 
-// answerQuestions gives a client a user who answers, in any revision.
+// answerQuestions makes a client answer questions as a user would, in any revision.
 func answerQuestions(d *client.Dialer) {
 	d.Elicit = func(_ context.Context, form *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return mcp.AcceptElicit(map[string]string{"answer": answers[form.Message]})

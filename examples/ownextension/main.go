@@ -18,7 +18,7 @@ var notes = []string{"file:///notes/milk.txt", "file:///notes/mill.txt", "file:/
 
 func newServer() *server.Server {
 	s := &server.Server{Name: "ownextension", Version: "1.0.0", Middleware: []call.Middleware{search.Middleware}}
-	search.Add(s, notes) // before the resources that it requires: the order does not matter
+	search.Add(s, notes) // before the resources that it requires, because the order does not matter
 	for _, uri := range notes {
 		server.AddResource(s, mcp.Resource{URI: uri, Name: uri},
 			func(context.Context) (string, error) { return "a note", nil })

@@ -2,8 +2,9 @@
 // several servers as one. It is a separate module, like a program in another repository.
 //
 // A file lists the servers. One host runs them all. Each user gets a separate process or session of every server that
-// is not shared, and a server can be for some users only. A policy decides which tools may be called, and which only
-// after the user has agreed. What a server asks, reports and logs reaches the user whose call it serves.
+// is not shared, and a server can be reserved for some users. A policy decides which tools may be called, and which
+// only after the user has agreed. Questions, progress and log messages of a server reach the user whose call it
+// serves.
 //
 //	parley key add ada --file keys.json
 //	go run ./examples/owngateway -keys keys.json -servers servers.json -http 127.0.0.1:8080
@@ -28,12 +29,12 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// entry is a server in the file, by its name: {"notes": {"command": ["./notes"]}}.
+// entry is a server in the file, listed under its name: {"notes": {"command": ["./notes"]}}.
 type entry struct {
 	Command []string `json:"command"`
 	URL     string   `json:"url"`
 	Shared  bool     `json:"shared"` // all users share one connection
-	Users   []string `json:"users"`  // who has the server; empty: everybody
+	Users   []string `json:"users"`  // users who may use the server; empty: everybody
 }
 
 func (e *entry) config(name string) host.ServerConfig {
@@ -47,7 +48,7 @@ func (e *entry) config(name string) host.ServerConfig {
 	return c
 }
 
-// policy allows what only reads, and asks the user about the rest.
+// policy allows tools that only read, and asks the user about the rest.
 var policy = host.Rules{Version: "1", Default: host.Ask, Rules: []host.Rule{
 	{Tool: "delete_*", Action: host.Deny, Reason: "nothing is deleted here"},
 	{Tool: "read_*", Action: host.Allow},
@@ -58,7 +59,7 @@ var policy = host.Rules{Version: "1", Default: host.Ask, Rules: []host.Rule{
 type gateway struct {
 	server server.Server
 	host   host.Host
-	users  map[string][]string // who has a server; empty: everybody
+	users  map[string][]string // users of each server; empty: everybody
 }
 
 func newGateway(servers map[string]*entry) *gateway {
@@ -109,7 +110,8 @@ func (g *gateway) add(tool host.Tool) error {
 	}, server.Forwarded(nil), server.Parked(), server.VisibleTo(visible))
 }
 
-// callerOf returns on whose behalf a server works, and who answers its questions: the client that has sent the call.
+// callerOf returns the client that sent the call: a server works on its behalf, and it answers the server's
+// questions.
 func callerOf(ctx context.Context) *host.Caller {
 	c := &host.Caller{Session: server.SessionOf(ctx).ID(), Auth: auth.FromContext(ctx),
 		Log: func(ctx context.Context, m mcp.LoggingMessageParams) { _ = server.Log(ctx, m) }}

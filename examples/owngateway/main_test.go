@@ -65,7 +65,7 @@ type user struct {
 
 	mu       sync.Mutex
 	received []string      // questions, log messages and progress
-	more     chan struct{} // capacity 1: received is longer
+	more     chan struct{} // capacity 1: signals that received has grown
 }
 
 func (u *user) receive(text string) {
@@ -78,8 +78,8 @@ func (u *user) receive(text string) {
 	}
 }
 
-// receives checks that u has received texts with these beginnings since the last time, and nothing of others. The
-// messages of a call can arrive after its result.
+// receives checks that u has received texts with these prefixes since the last time, and nothing that belongs to
+// others. The messages of a call may arrive after its result.
 func (u *user) receives(t *testing.T, want ...string) {
 	t.Helper()
 	for timeout := time.After(10 * time.Second); ; {
@@ -184,7 +184,7 @@ func program(more entry) *entry {
 	return &more
 }
 
-// Each user has a process of their own of a server that is not shared, and is asked about their own calls. Others
+// Each user gets their own process of a server that is not shared, and is asked about their own calls. Others
 // neither see nor call a server that is for one user.
 func TestUsersDoNotShareWhatIsPrivate(t *testing.T) {
 	for _, r := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
@@ -218,7 +218,7 @@ func testPrivacy(t *testing.T, r, theirs mcp.Revision) {
 	bob.receives(t, `Allow the tool "write_note"`, "Which text?", `log "the note of bob"`)
 	ada.call(t, "notes__read_note", "the note of ada")
 	ada.receives(t, "progress the note of ada")
-	if theirs.Modern() { // others ask nobody on a shared connection
+	if theirs.Modern() { // other revisions ask nobody on a shared connection
 		ada.call(t, "board__write_note", "written")
 		bob.call(t, "board__read_note", "the note of ada")
 	}

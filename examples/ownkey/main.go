@@ -1,5 +1,5 @@
-// Command ownkey is a server whose callers have the API keys that the other services of a company accept, in a header
-// of the company. The environment variable KEYS has the digest of the key of each user, in hex.
+// Command ownkey is a server whose callers send the API key that the company's other services accept, in the
+// company's own header. The environment variable KEYS contains the digest of each user's key, in hex.
 //
 //	KEYS="ada=$(printf 4c6f7665 | sha256sum | cut -c 1-64)" go run ./examples/ownkey -addr 127.0.0.1:8080
 //	parley call http://127.0.0.1:8080/mcp whoami --header 'X-Company-Key: 4c6f7665'
@@ -21,8 +21,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// keys contains the users, by the digests of their keys. A client cannot choose a text by its digest, so a look-up
-// tells nothing about the keys of others.
+// keys contains the users, by the digests of their keys. A client cannot choose a key by its digest, so the time
+// of a look-up says nothing about other keys.
 type keys map[string]*auth.Info
 
 func parseKeys(text string) (keys, error) {

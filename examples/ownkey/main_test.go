@@ -11,7 +11,7 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// Nothing of one user exists for another one.
+// Nothing of one user exists for another user.
 func TestUsersCannotUseWhatOthersHave(t *testing.T) {
 	users := must.Get(parseKeys("ada=" + auth.HashKey("key of ada") + " bob=" + auth.HashKey("key of bob")))(t)
 	memory := store.NewMemory()

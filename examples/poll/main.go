@@ -1,5 +1,5 @@
-// Command poll is a server with a page (MCP Apps). Hosts that show pages let the user vote in it; others show the text
-// of the result.
+// Command poll is a server with a page (MCP Apps). Hosts that show pages let the user vote in it; other hosts show the
+// text of the result.
 //
 //	parley inspect -- go run ./examples/poll
 //	parley call poll -- go run ./examples/poll

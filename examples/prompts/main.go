@@ -34,7 +34,8 @@ func newServer() *server.Server {
 	return s
 }
 
-// suggest returns reviewers. Others has the arguments that have a value already.
+// suggest returns reviewers. others contains the arguments that already have a
+// value.
 func suggest(_ context.Context, value string, others map[string]string) ([]string, error) {
 	var names []string
 	for _, name := range reviewers[others["language"]] {

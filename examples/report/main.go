@@ -19,7 +19,7 @@ type period struct {
 	Months int `json:"months" doc:"number of months" minimum:"1" maximum:"12"`
 }
 
-// newServer returns a server whose reports take a time for each month.
+// newServer returns a server whose reports take some time per month.
 func newServer(month time.Duration) *server.Server {
 	s := &server.Server{Name: "report", Version: "1.0.0"}
 	server.AddTool(s, mcp.Tool{Name: "report", Description: "Write a report"},
@@ -27,7 +27,7 @@ func newServer(month time.Duration) *server.Server {
 			for i := range in.Months {
 				_ = server.Progress(ctx, float64(i), float64(in.Months), fmt.Sprintf("reading month %d", i+1))
 				select {
-				case <-time.After(month): // the work
+				case <-time.After(month): // stands for the work
 				case <-ctx.Done(): // the client has cancelled the task, or the server stops
 					return "", ctx.Err()
 				}

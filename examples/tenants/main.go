@@ -56,13 +56,13 @@ func newServer() *server.Server {
 				func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
 					return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(in.Text)}}, nil
 				})
-			return "added", err // an error if the tenant has a motto
+			return "added", err // fails if the tenant already has a motto
 		},
 		server.VisibleTo(func(caller principal.Principal, _ string) bool { return caller.Subject() == "ada" }))
 	return s
 }
 
-// verify returns the caller with a key. A real server looks the digest of the key up in a store.
+// verify returns the caller with a key. A real server looks up the digest of the key in a store.
 func verify(_ context.Context, key string) (*auth.Info, error) {
 	known := map[string]struct {
 		tenant, user string

@@ -42,14 +42,14 @@ func TestWatchersAreNotifiedOfNewTools(t *testing.T) {
 				t.Fatal(err)
 			}
 		default:
-			return // the tool last was added
+			return // the tool "last" was added
 		}
 	}
 }
 
 var update = flag.Bool("update", false, "write testdata/tools.json")
 
-// Models read the names, descriptions and schemas of the tools, so a person reads each change of them.
+// Models read the names, descriptions and schemas of the tools, so a person should review each change.
 func TestToolsAreAsReviewed(t *testing.T) {
 	c := mcptest.Dial(t, newServer())
 	var tools []*mcp.Tool

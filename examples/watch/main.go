@@ -16,7 +16,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 )
 
-// watch prints the changes of a server until the resource uri was updated n times.
+// watch prints the changes of a server until the resource uri has been updated n times.
 func watch(ctx context.Context, out io.Writer, target client.Target, uri string, n int) error {
 	c, err := client.Dial(ctx, target)
 	if err != nil {
@@ -28,7 +28,7 @@ func watch(ctx context.Context, out io.Writer, target client.Target, uri string,
 			return err
 		}
 		// The watch of each list and resource begins with one change whose Resync is true, so
-		// that the client gets the current state.
+		// that the client fetches the current state.
 		switch change.Kind {
 		case client.ToolsChanged:
 			for tool, err := range c.Tools(ctx) {

@@ -261,7 +261,7 @@ var base64Pairs = sync.OnceValue(func() *[1 << 12]uint16 {
 	return &pairs
 })
 
-// A blob of up to smallBlob bytes is not worth making the table of pairs.
+// smallBlob is the size in bytes up to which a blob is not worth the table of pairs.
 const smallBlob = 4 << 10
 
 // appendBase64 appends src in the standard encoding of base64. It takes about half the time of

@@ -49,7 +49,7 @@ func blockOf(c mcp.Content) (block anthropic.ContentBlockParamUnion, err error) 
 	return block, err
 }
 
-// imageTypes are the MIME types of images that the API accepts.
+// imageTypes lists the MIME types of images that the API accepts.
 var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 
 func imageOf(c *mcp.ImageContent) (*anthropic.ImageBlockParam, error) {

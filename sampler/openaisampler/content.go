@@ -33,7 +33,7 @@ func messagesOf(m *mcp.SamplingMessage) ([]openai.ChatCompletionMessageParamUnio
 		}
 		parts = append(parts, part)
 	}
-	if len(parts) == 1 && parts[0].OfText != nil { // some endpoints know no parts
+	if len(parts) == 1 && parts[0].OfText != nil { // some endpoints do not know parts
 		return append(messages, openai.UserMessage(parts[0].OfText.Text)), nil
 	}
 	if len(parts) > 0 {
@@ -65,7 +65,7 @@ func partOf(c mcp.Content) (part openai.ChatCompletionContentPartUnionParam, err
 	return part, unsupported("content of the type %T in a message of the user", c)
 }
 
-// audioFormats are the formats of the API, by MIME type.
+// audioFormats contains the formats of the API, by MIME type.
 var audioFormats = map[string]string{
 	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav", "audio/mpeg": "mp3",
 	"audio/mp3": "mp3",
@@ -118,7 +118,7 @@ func toolResultText(c *mcp.ToolResultContent) (string, error) {
 		texts = append(texts, string(c.StructuredContent))
 	}
 	text := strings.Join(texts, "\n")
-	if c.IsError { // the API has no member for it
+	if c.IsError { // the API has no field for it
 		text = "The tool failed: " + text
 	}
 	return text, nil

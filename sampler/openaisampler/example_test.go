@@ -14,7 +14,7 @@ import (
 	"github.com/parley-mcp/parley/sampler/openaisampler"
 )
 
-// The endpoint is one of a local server that is compatible with the API of OpenAI.
+// The endpoint belongs to a local server that is compatible with the API of OpenAI.
 func ExampleSampler() {
 	api := httptest.NewServer(&endpoint{response: said})
 	defer api.Close()

@@ -111,7 +111,7 @@ func toolOf(t *mcp.Tool) openai.ChatCompletionToolUnionParam {
 	if t.Description != "" {
 		function.Description = param.NewOpt(t.Description)
 	}
-	// Some endpoints require both members.
+	// Some endpoints require both keys.
 	function.Parameters = shared.FunctionParameters{"type": "object", "properties": json.RawMessage("{}")}
 	for name, value := range jsonrpc.All(t.InputSchema) { // each value stays as it is
 		function.Parameters[name] = json.RawMessage(value)

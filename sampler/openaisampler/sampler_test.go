@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// endpoint is a Chat Completions API with one response. It records the last request.
+// endpoint is a Chat Completions API that always returns the same response. It
+// records the last request.
 type endpoint struct {
 	status   int
 	response string

@@ -1,6 +1,6 @@
-// Package search is an extension of the protocol, as a package outside of Parley would have it. Clients search the
-// resources of a server with its request, and are notified of each match before the result. Both sides add it to what
-// they have: a server with [Add], a client with [Extension].
+// Package search is an extension of the protocol, as a package outside of Parley would define it. Clients search the
+// resources of a server with its request, and are notified of each match before the result. Both sides opt in: a
+// server with [Add], a client with [Extension].
 package search
 
 import (

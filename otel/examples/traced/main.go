@@ -1,5 +1,5 @@
 // Command traced is a server over HTTP that records a span for each request. It prints the spans. A program with a
-// collector has the exporter of otlptracehttp.New(ctx) instead of printer, from the package
+// collector uses the exporter of otlptracehttp.New(ctx) instead of printer, from the package
 // go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp.
 //
 //	go run ./otel/examples/traced
@@ -53,10 +53,10 @@ func newServer(tracers *sdktrace.TracerProvider) *server.Server {
 func run(ctx context.Context, address string, spans sdktrace.SpanExporter) error {
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(spans),
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "traced"))))
-	err := newServer(tracers).ListenAndServe(ctx, address) // until ctx ends
+	err := newServer(tracers).ListenAndServe(ctx, address) // serves until ctx ends
 	rest, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, tracers.Shutdown(rest)) // sends the spans that are left
+	return errors.Join(err, tracers.Shutdown(rest)) // sends the remaining spans
 }
 
 func main() {

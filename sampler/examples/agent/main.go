@@ -30,7 +30,7 @@ import (
 // model returns the next message of a language model.
 type model func(context.Context, *mcp.CreateMessageParams) (*mcp.CreateMessageResult, error)
 
-// newModel returns a model of Anthropic, or one of OpenAI or of a server with the same API at OPENAI_BASE_URL.
+// newModel returns a model of Anthropic, or a model of OpenAI or of a compatible server at OPENAI_BASE_URL.
 func newModel(name string) model {
 	models := sampler.Models{{Name: name}}
 	if strings.HasPrefix(name, "claude-") {

@@ -15,7 +15,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// responses are what the API of a provider returns: a call of a tool, and then an answer.
+// responses contains what the API of a provider returns: a call of a tool, and then an
+// answer.
 var responses = map[string][2]string{
 	"claude-sonnet-4-5": {
 		`{"id":"1","type":"message","role":"assistant","model":"claude-sonnet-4-5","stop_reason":"tool_use","content":[
