@@ -52,10 +52,12 @@ func newBuilder() *server.Server {
 }
 
 func TestSessionsHaveTheirOwnTools(t *testing.T) {
-	s := newBuilder()
+	s, clients := newBuilder(), make(map[string]*client.Client)
 	for _, name := range []string{"compiler", "linker"} {
-		c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125))
-		must.Get(client.CallTool[string](t.Context(), c, "open", project{name}))(t)
+		clients[name] = mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125))
+		must.Get(client.CallTool[string](t.Context(), clients[name], "open", project{name}))(t)
+	}
+	for name, c := range clients {
 		must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "build", nil))(t), name+" is built")
 		var listed []string
 		for tool, err := range c.Tools(t.Context()) {
