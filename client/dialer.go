@@ -376,7 +376,7 @@ type Timeouts struct {
 	Probe time.Duration
 	// Start is how long a Command may take to write its first output, before other time-outs
 	// begin: package runners may download the program first. All requests of a Dial share this
-	// time, so a program that writes nothing is given up after Start and Initialize. The default
+	// time, so a program that writes nothing is given up after Start, Probe and Initialize. The default
 	// is 45 s. If it is negative, other time-outs begin at once.
 	Start time.Duration
 }

@@ -18,7 +18,7 @@
 //	})
 //
 // The caller is principal.Local, even if Auth of the server is set. Over HTTP, such a server requires a token: set
-// Dialer.Auth or Dialer.HTTPClient.
+// Dialer.Header or Dialer.Auth.
 //
 // [Everywhere] runs a test in every revision on every transport, which shows that older clients work, too. [DialHTTP]
 // connects over HTTP alone, and [Transports] lists the transports.

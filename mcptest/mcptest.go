@@ -14,8 +14,9 @@ import (
 )
 
 // Dial connects a client to s in memory and returns it. The functions configure the
-// Dialer; [WithRevision] returns one. The client is closed when the test ends. If it
-// cannot connect, or s is not configured correctly, Dial fails the test at once.
+// Dialer; [WithRevision] returns one. The client is closed when the test ends; the server
+// is not shut down, so tests can share it. If the client cannot connect, or s is not
+// configured correctly, Dial fails the test at once.
 func Dial(t testing.TB, s *server.Server, configure ...func(*client.Dialer)) *client.Client {
 	t.Helper()
 	check(t, s)
@@ -56,8 +57,9 @@ func Transports() []Transport {
 	}
 }
 
-// Everywhere runs f as a subtest in every revision, on every transport of the revision. Each subtest gets a new server
-// from newServer, and a new client.
+// Everywhere runs f as a subtest in every revision, on every transport of the revision, such as 2025-11-25/memory or
+// 2025-11-25/http. Each subtest gets a new server from newServer, and a new client, which the functions configure as
+// for [Dial].
 func Everywhere(t *testing.T, newServer func() *server.Server, f func(t *testing.T, c *client.Client),
 	configure ...func(*client.Dialer)) {
 	t.Helper()

@@ -112,10 +112,10 @@ type Server struct {
 	// from the beginning, and those for completions and tasks once it has seen a catalog that needs them; call
 	// [Catalog.Declare] to declare them earlier.
 	//
-	// The context is like a handler's: see [PrincipalOf] and [call.From]. For a subscription ([WhileSubscribed]) or a
-	// stored task it contains only the principal, so choose catalogs by the principal. Clients are notified of changes
-	// inside their catalogs; when Catalogs returns other ones, call [Server.CatalogsChanged]. Catalogs must be safe for
-	// concurrent use.
+	// The context is like a handler's: see [PrincipalOf], [SessionOf] and [call.From]. For a subscription
+	// ([WhileSubscribed]) or a stored task it contains only the principal, so choose catalogs by the principal. Clients
+	// are notified of changes inside their catalogs; when Catalogs returns other ones, call [Server.CatalogsChanged].
+	// Catalogs must be safe for concurrent use.
 	Catalogs func(ctx context.Context) ([]*Catalog, error)
 	// CatalogsOutdated, if set, is called when another replica that shares Store has called [Server.CatalogsChanged],
 	// and when messages from other replicas may have been lost. Drop what Catalogs keeps for the callers for whom
