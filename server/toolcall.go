@@ -223,10 +223,15 @@ func (s *Server) undecodedResult(
 		}
 		return errorResult(err.Error()), nil
 	}
-	err = entry.checkOutput(result)
-	if err != nil && !utf8.Valid(result.StructuredContent) {
-		result = inUTF8(result)
-		err = entry.checkOutput(result)
+	if entry.output != nil && !result.IsError {
+		if !utf8.Valid(result.StructuredContent) { // what will be sent is checked
+			copied := *result
+			copied.StructuredContent = jsonscan.AppendUTF8(nil, result.StructuredContent)
+			result = &copied
+		}
+		if err = errNoStructured; result.StructuredContent != nil {
+			err = entry.output.Validate(result.StructuredContent)
+		}
 	}
 	if err != nil {
 		s.logger().ErrorContext(ctx, "a tool's result does not match its output schema", "tool", entry.tool.Name,
@@ -244,24 +249,10 @@ func (s *Server) undecodedResult(
 	return result, nil
 }
 
-var errFailedUnexpectedly = errors.New("the tool failed unexpectedly")
-
-func (e *toolEntry) checkOutput(result *mcp.CallToolResult) error {
-	if e.output == nil || result.IsError {
-		return nil
-	}
-	if result.StructuredContent == nil {
-		return errors.New("the structured content required by the output schema is missing")
-	}
-	return e.output.Validate(result.StructuredContent)
-}
-
-// inUTF8 returns a copy of a result with the structured content that will be sent.
-func inUTF8(result *mcp.CallToolResult) *mcp.CallToolResult {
-	replaced := *result
-	replaced.StructuredContent = jsonscan.AppendUTF8(nil, result.StructuredContent)
-	return &replaced
-}
+var (
+	errFailedUnexpectedly = errors.New("the tool failed unexpectedly")
+	errNoStructured       = errors.New("the structured content required by the output schema is missing")
+)
 
 // invalidArguments returns the error for arguments that do not match their schema. That of a tool is a
 // tool error, so that the model can correct them (2025-11-25, server/tools, Error Handling).

@@ -8,8 +8,8 @@
 //
 // # The path of a request
 //
-// Every function that decides something about an ordinary tools/call, in the order in which they are called: 43 over
-// HTTP in 2026-07-28, 44 in a session, and over a byte stream 33 and 29. What is not named is an accessor, writes an
+// Every function that decides something about an ordinary tools/call, in the order in which they are called: 42 over
+// HTTP in 2026-07-28, 43 in a session, and over a byte stream 32 and 28. What is not named is an accessor, writes an
 // error, or does what its name says.
 //
 // Over HTTP:
@@ -85,9 +85,8 @@
 //  27. callTool (server/toolcall.go): the arguments are an object (argumentsOf) and equal to what headers repeat
 //     (CheckMirror). From here code of the program may run (Call.Ran). Whether the call becomes a task (callTask,
 //     server/taskcall.go) or may wait (callParked, server/parked.go).
-//  28. undecodedResult, checkOutput (server/toolcall.go): panics and Goexit of the tool. An error is a result for the
-//     model, or one of the protocol (IsProtocolError). The result fits the output schema, and may have this _meta
-//     (checkMeta).
+//  28. undecodedResult (server/toolcall.go): panics and Goexit of the tool. An error is a result for the model, or one
+//     of the protocol (IsProtocolError). The result fits the output schema, and may have this _meta (checkMeta).
 //  29. addTool (server/tool.go): the function in it decodes the arguments and validates them (schema.Schema.Decode),
 //     runs the handler, and makes its value a result.
 //  30. Finish (internal/rpc/notify.go): nothing more is sent for the call.
