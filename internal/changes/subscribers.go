@@ -119,14 +119,14 @@ const uriOverhead = 64
 // ErrTooManySubscribed is the error of a subscription above MaxOwnerSubscribed.
 var ErrTooManySubscribed = &call.OverloadError{Limit: "bytes of subscribed URIs", RetryAfter: time.Minute}
 
-// Owner identifies the client whose subscriptions are counted together: a principal or, for
-// anonymous clients, an address.
+// Owner is whose sessions, subscriptions or stateless requests are counted together: a principal or, for anonymous
+// clients, an address.
 type Owner struct {
 	principal principal.Principal
 	address   string // empty unless the principal is anonymous
 }
 
-// OwnerOf returns the owner of a client's subscriptions.
+// OwnerOf returns the owner of what a client does.
 func OwnerOf(p principal.Principal, address string) Owner {
 	if p != principal.Anonymous {
 		address = ""

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/principal"
@@ -16,32 +17,27 @@ import (
 // high because many clients can share an address.
 const maxListensPerAddress = 1_000
 
-// owner identifies the client of a stateless request: by principal or, for anonymous
-// clients, by address. Limits on requests without a session apply per owner.
-type owner struct {
-	who     principal.Principal
-	address string // empty unless who is anonymous
-}
-
-// limiter is an in-flight limit: it counts requests by owner. The zero limiter is ready
-// for use. It is safe for concurrent use.
+// limiter is an in-flight limit of stateless requests: it counts them by owner. The zero limiter is ready for use. It
+// is safe for concurrent use.
 type limiter struct {
 	mu     sync.Mutex
-	counts map[owner]int
+	counts map[changes.Owner]int
 }
 
 // acquire counts a stateless request of a sender. If its owner has reached the limit, acquire returns the error.
 // Otherwise, the caller must call release on the limiter with the owner. Subscriptions, which are long-lived, have a
 // separate limiter so that they do not use up the limit of other requests.
-func (s *Server) acquire(method string, from *rpc.Sender) (count *limiter, by owner, above *call.OverloadError) {
+func (s *Server) acquire(
+	method string, from *rpc.Sender,
+) (count *limiter, by changes.Owner, above *call.OverloadError) {
+	by = changes.OwnerOf(from.Who, from.Source)
 	count, limit, above := &s.stateless, s.PerOwner, rpc.ErrTooManyInFlight
-	by.who = from.Who
-	if by.who == principal.Anonymous {
-		by.address, limit = from.Source, s.PerAddress
+	if from.Who == principal.Anonymous {
+		limit = s.PerAddress
 	}
 	if rpc.IsLongLived(method) {
 		count, limit, above = &s.listens, rpc.MaxSubscriptions, rpc.ErrTooManySubscriptions
-		if by.who == principal.Anonymous {
+		if from.Who == principal.Anonymous {
 			limit = maxListensPerAddress
 		}
 	}
@@ -51,14 +47,14 @@ func (s *Server) acquire(method string, from *rpc.Sender) (count *limiter, by ow
 		return nil, by, above
 	}
 	if count.counts == nil {
-		count.counts = make(map[owner]int)
+		count.counts = make(map[changes.Owner]int)
 	}
 	count.counts[by]++
 	return count, by, nil
 }
 
 // release subtracts one from the count.
-func (t *limiter) release(o owner) {
+func (t *limiter) release(o changes.Owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.counts[o]--; t.counts[o] == 0 {

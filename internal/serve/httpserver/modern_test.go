@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/changes"
 	"github.com/parley-mcp/parley/internal/httpcodec"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/revision"
@@ -19,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/internal/serve/modern"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 )
 
 // openModern opens and serves a message of 2026-07-28 as postModern does.
@@ -273,8 +275,8 @@ func TestAcceptHeaderFollowsRFC9110(t *testing.T) {
 // An owner without requests uses no memory, since a client can have any number of addresses.
 func TestLimiterForgetsIdleOwners(t *testing.T) {
 	s := &Server{PerAddress: 3}
-	var busy []owner
-	has := make(map[owner]int)
+	var busy []changes.Owner
+	has := make(map[changes.Owner]int)
 	for range 10_000 {
 		if len(busy) > 0 && rand.IntN(2) == 0 {
 			i := rand.IntN(len(busy))
@@ -284,8 +286,9 @@ func TestLimiterForgetsIdleOwners(t *testing.T) {
 			}
 			busy = slices.Delete(busy, i, i+1)
 		} else {
-			o := owner{address: strconv.Itoa(rand.IntN(20))}
-			_, by, above := s.acquire(mcp.MethodCallTool, &rpc.Sender{Source: o.address})
+			address := strconv.Itoa(rand.IntN(20))
+			o := changes.OwnerOf(principal.Anonymous, address)
+			_, by, above := s.acquire(mcp.MethodCallTool, &rpc.Sender{Source: address})
 			if by != o || (above == nil) != (has[o] < 3) {
 				t.Fatalf("acquire for %v, which has %d, returned %v and %v", o, has[o], by, above)
 			} else if above == nil {
