@@ -84,7 +84,7 @@ func (e *Engine) Serve(ctx context.Context, c *Call) (result any, err error) {
 	}
 	returned = true
 	if err != nil {
-		return nil, e.errorResponse(ctx, c, err)
+		return nil, e.ErrorOf(ctx, c, err)
 	}
 	return result, nil
 }
@@ -246,7 +246,7 @@ func (e *Engine) appendOutcome(dst *[]byte, c *Call, result any, err error) (rep
 			*dst = reply
 			return nil
 		}
-		err = e.errorResponse(c.handlerContext.Context, c, err)
+		err = e.ErrorOf(c.handlerContext.Context, c, err)
 	}
 	reported = revision.DowngradeError(c.Revision(), err.(*jsonrpc.Error))
 	start := len(*dst)

@@ -19,9 +19,9 @@ import (
 // errInternal is the response for errors whose text is private to the program.
 var errInternal = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
 
-// errorResponse returns the error that the peer receives for err, a *jsonrpc.Error. It logs an
-// error that is not for the peer, because that can contain anything.
-func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
+// ErrorOf returns the error that the peer receives for err. It logs an error that is not for the peer, because that can
+// contain anything.
+func (e *Engine) ErrorOf(ctx context.Context, c *Call, err error) *jsonrpc.Error {
 	if IsStoreFailure(err) || errors.Is(err, ErrStoreUnavailable) {
 		// of Memory; other stores log their failures
 		if errors.Is(err, store.ErrFull) && !errors.As(err, new(*StoreError)) {
@@ -69,14 +69,6 @@ func (e *Engine) errorResponse(ctx context.Context, c *Call, err error) error {
 		e.logger().ErrorContext(ctx, "call failed", "method", c.Method(), "error", err)
 	}
 	return errInternal
-}
-
-// ErrorOf returns the error that the peer receives for err. It is for calls that run outside of
-// Serve, such as those of tasks.
-func (e *Engine) ErrorOf(ctx context.Context, c *Call, err error) *jsonrpc.Error {
-	var response *jsonrpc.Error
-	errors.As(e.errorResponse(ctx, c, err), &response)
-	return response
 }
 
 // rejection returns the response to a call that an Inflight does not accept because of err.
