@@ -198,8 +198,7 @@ func TestDialFindsTheEra(t *testing.T) {
 			c, err := d.Dial(t.Context(), to)
 			must.CheckEqual(t, time.Since(start), test.takes)
 			test.check(t, c, err)
-			received := strings.TrimSuffix(rec.methods(), " tools/call")
-			must.CheckEqual(t, received, test.received)
+			must.CheckEqual(t, strings.TrimSuffix(rec.methods(), " tools/call"), test.received)
 		})
 	}
 }

@@ -245,18 +245,6 @@ func dialHTTP(t *testing.T, h http.Handler) *client.Client {
 	return c
 }
 
-// Rule U3: the client begins a new session after the server has expired one, and repeats the call, which has not run.
-func TestExpiredSessionIsReplaced(t *testing.T) {
-	s := new(legacyHTTP)
-	c := dialHTTP(t, s)
-	for i := range int32(3) {
-		s.expired.Store(true)
-		wantCalled(t, c, "a")
-		must.CheckEqual(t, s.executed.Load(), i+1)
-		must.CheckEqual(t, s.sessions.Load(), i+2)
-	}
-}
-
 // A call that finds the session expired does not end other calls in flight on it.
 func TestCallsInFlightSurviveTheEndOfTheirSession(t *testing.T) {
 	s := &legacyHTTP{gate: make(chan struct{}), waiting: make(chan struct{})}
@@ -300,6 +288,7 @@ func TestLostHTTPConnectionRepeatsListsOnly(t *testing.T) {
 	must.CheckEqual(t, lists.Load(), 2)
 }
 
+// Rule U3: the client begins a new session after the server has expired one, and repeats the call, which has not run.
 // Servers that have lost a session respond with several statuses and texts. A call is sent again if the response names
 // the session, so that the call cannot have run. After any other rejection, the client pings; if the ping is rejected,
 // too, the next call begins a new session.
@@ -314,6 +303,7 @@ func TestLostSessionsWithOtherStatusesAreReplaced(t *testing.T) {
 		again bool   // the call is sent again
 		alive *reply // answer to pings if the server still knows the session
 	}{
+		"not found": {lost: status(404, ""), again: true},
 		"JSON": {lost: reply{status: 400, body: inJSON("null",
 			"Bad Request: No valid session ID provided")}, again: true},
 		"id of a text": {lost: reply{status: 400, body: inJSON(`"server-error"`,

@@ -163,8 +163,7 @@ func TestPollsFollowTheRecommendedInterval(t *testing.T) {
 			s.Answers["tools/call"] = []string{created(`"taskId":"t","status":"working"` + tc.members)}
 			c, out := dialTask(t, nil, s)
 			start := time.Now()
-			text := must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t)
-			must.Equal(t, text, "called")
+			must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t), "called")
 			if took := time.Since(start); took < 2*tc.want || took > 2*tc.want*11/10 {
 				t.Errorf("two polls took %v, want 2 x %v and up to 10%% more", took, tc.want)
 			}

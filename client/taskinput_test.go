@@ -59,8 +59,7 @@ func TestInputRequestsOfTaskAreAnsweredOnce(t *testing.T) {
 		c, out := dialTask(t, slowly(2500*time.Millisecond, asked), taskServer(
 			needs("a", "b"), needs("a", "b"), needs("b", "a"), needs("a", "b"), needs("a", "b", "c"), needs("c"),
 			state("working", ""), needs("a"), needs("c"), needs("c"), state("completed", outcome)))
-		text := must.Get(client.CallTool[string](t.Context(), c, "x", nil))(t)
-		must.Equal(t, text, "called")
+		must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "x", nil))(t), "called")
 		got := questions(asked)
 		must.CheckThat(t, slices.Equal(got, []string{"a", "b", "c"}), "the user was asked %q", got)
 		accept := `{"action":"accept","content":{}}`

@@ -72,8 +72,7 @@ func TestCallIsRepeatedAfterURLElicitation(t *testing.T) {
 		}, "\n")
 		c, opened, rec := dialEliciting(t, report, called)
 		start := time.Now()
-		text := must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t)
-		must.Equal(t, text, "called")
+		must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "a", nil))(t), "called")
 		// The server reports nothing, so the client waits for the whole time-out.
 		must.CheckEqual(t, time.Since(start), 5*time.Minute)
 		must.CheckEqual(t, strings.Join(*opened, " "), "https://example.com/one https://example.com/two")
@@ -206,8 +205,7 @@ func TestTimeoutsArePausedDuringURLElicitation(t *testing.T) {
 		start := time.Now()
 		first := make(chan time.Duration, 1)
 		go func() {
-			_, err := client.CallTool[string](t.Context(), c, "a", nil)
-			must.CheckIs(t, err, context.DeadlineExceeded)
+			must.CheckIs(t, must.Err(client.CallTool[string](t.Context(), c, "a", nil)), context.DeadlineExceeded)
 			first <- time.Since(start)
 		}()
 		synctest.Wait()

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
 	"github.com/parley-mcp/parley/server"
@@ -130,57 +130,6 @@ func (l *trace) add(message []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.all = append(l.all, string(message))
-}
-
-// ids returns the values of elicitationId in messages with the method.
-func (l *trace) ids(method string) (ids []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, message := range l.all {
-		if m := regexp.MustCompile(`"elicitationId":"([^"]+)"`).FindStringSubmatch(message); m != nil &&
-			strings.Contains(message, `"`+method+`"`) {
-			ids = append(ids, m[1])
-		}
-	}
-	return ids
-}
-
-func TestEndOfURLElicitationIsForwardedWithTheIDOfTheGateway(t *testing.T) {
-	up := &server.Server{Name: "up"}
-	var opened atomic.Bool
-	server.AddTool(up, mcp.Tool{Name: "open"}, func(ctx context.Context, _ none) (string, error) {
-		return "done", server.ElicitURL(ctx, "https://example.com/", "open",
-			func(context.Context) (bool, error) { return opened.Load(), nil })
-	})
-	var received, sent trace
-	s := &server.Server{Name: "gateway", Version: "1"}
-	gatewaytest.Run(t, &host.Host{
-		Servers: []host.ServerConfig{httpConfig(t, "up", up)}, Dialer: client.Dialer{
-			Revision: mcp.V20251125, Trace: func(_ bool, message []byte) { received.add(message) }},
-	}, s)
-	complete := make(chan struct{}, 1)
-	c := mcptest.DialHTTP(t, s, mcptest.WithRevision(mcp.V20251125), func(d *client.Dialer) {
-		d.ElicitURL = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
-			opened.Store(true)
-			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
-		}
-		d.Trace = func(_ bool, message []byte) {
-			sent.add(message)
-			if strings.Contains(string(message), mcp.NotificationElicitationComplete) {
-				complete <- struct{}{}
-			}
-		}
-	})
-	must.Equal(t, must.Get(client.CallTool[string](t.Context(), c, "up__open", nil))(t), "done")
-	select {
-	case <-complete:
-	case <-time.After(20 * time.Second):
-		t.Fatal("no notification")
-	}
-	theirs, ours, completed := received.ids(mcp.MethodElicit), sent.ids(mcp.MethodElicit),
-		sent.ids(mcp.NotificationElicitationComplete)
-	must.CheckThat(t, len(theirs) == 1 && len(ours) == 1 && len(completed) == 1 && ours[0] == completed[0] &&
-		ours[0] != theirs[0], "ids of the server %q, of the gateway %q, completed %q", theirs, ours, completed)
 }
 
 // The client of 2026-07-28 retries at another replica of the gateway.
@@ -431,7 +380,7 @@ func guarded(t *testing.T, up *server.Server, r mcp.Revision, log *events, rules
 		Policy:  host.Rules{Rules: rules, Default: host.Allow}, Approve: gateway.Approve,
 		Audit: gatewaytest.Audit(log.write),
 	}, s, gatewaytest.OfLocalUser)
-	return serveHTTP(t, s)
+	return wiretest.Serve(t, s)
 }
 
 // A sampling request needs the user's approval, even if it equals an earlier request of the same call.
@@ -521,7 +470,7 @@ func TestPolicyDecidesAboutURLsThatAnErrorRequires(t *testing.T) {
 			opened.Add(1)
 			return &mcp.ElicitResult{Action: mcp.ElicitAccept}, nil
 		}
-		c := must.Get(d.Dial(t.Context(), client.URL(serveHTTP(t, s))))(t)
+		c := must.Get(d.Dial(t.Context(), client.URL(wiretest.Serve(t, s))))(t)
 		t.Cleanup(func() { c.Close() })
 		result, err := c.CallTool(t.Context(), "up__t", nil)
 		must.CheckThat(t, err == nil && result.IsError &&

@@ -15,6 +15,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -244,7 +245,7 @@ func (a *audienceTest) start(h *host.Host) {
 	for _, g := range gateways {
 		must.Do(a.T, g.WaitReady(waiting))
 	}
-	ofUsers, ofStrangers := serveHTTP(a.T, users), serveHTTP(a.T, strangers)
+	ofUsers, ofStrangers := wiretest.Serve(a.T, users), wiretest.Serve(a.T, strangers)
 	for _, group := range audienceGroups {
 		for i, name := range group.members {
 			target := client.Target(client.URL(ofStrangers))

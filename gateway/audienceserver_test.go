@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
@@ -280,14 +280,7 @@ func (l *upLink) ask(t *testing.T, method, params string) string {
 
 // serveHTTP serves over HTTP until the test ends.
 func (u *audienceServer) serveHTTP(t *testing.T) client.Target {
-	up := httptest.NewServer(u)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = u.Shutdown(ctx)
-		up.Close()
-	})
-	return client.URL(up.URL)
+	return client.URL(wiretest.Serve(t, u))
 }
 
 // usersByToken requires a token, which is the name of a user.

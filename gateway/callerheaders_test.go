@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -42,14 +42,7 @@ func newKeyedServer(t *testing.T, name string) (s *keyedServer, url string) {
 	server.AddTool(s, mcp.Tool{Name: "call"}, func(_ context.Context, in struct{ Owner string }) (string, error) {
 		return in.Owner, nil
 	})
-	up := httptest.NewServer(s)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patienceOfAudience)
-		defer cancel()
-		_ = s.Shutdown(ctx)
-		up.Close()
-	})
-	return s, up.URL
+	return s, wiretest.Serve(t, s)
 }
 
 // rejected is the prefix of the names of callers whose keys the servers reject.
@@ -219,7 +212,7 @@ func startKeyedGateway(t *testing.T, h *host.Host, logger *slog.Logger) (users, 
 	for _, g := range gateways {
 		must.Do(t, g.WaitReady(waiting))
 	}
-	return serveHTTP(t, both[0]), serveHTTP(t, both[1])
+	return wiretest.Serve(t, both[0]), wiretest.Serve(t, both[1])
 }
 
 // callWithKeys calls both servers with different keys in one session.

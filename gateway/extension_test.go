@@ -17,6 +17,7 @@ import (
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -103,7 +104,7 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 		s := &server.Server{Name: "gateway"}
 		gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{jobsConfig(httpConfig(t, "up", &up.Server))},
 			Dialer: client.Dialer{Revision: theirs}}, s, gatewaytest.OfLocalUser)
-		url := serveHTTP(t, s)
+		url := wiretest.Serve(t, s)
 		for _, ours := range mcp.Revisions() {
 			t.Run(fmt.Sprintf("client %s/server %s", ours, theirs), func(t *testing.T) {
 				running := make(chan string, 10)
@@ -178,7 +179,7 @@ func TestPolicyDecidesAboutMethodsOfExtensions(t *testing.T) {
 	}
 	s := &server.Server{Name: "gateway"}
 	gatewaytest.Run(t, h, s)
-	url := serveHTTP(t, s)
+	url := wiretest.Serve(t, s)
 	d := client.Dialer{Revision: mcp.V20251125, Extensions: []client.Extension{{ID: jobs}}}
 	c := must.Get(d.Dial(t.Context(), client.URL(url)))(t)
 	t.Cleanup(func() { c.Close() })
@@ -222,7 +223,7 @@ func TestExtensionsFollowTheConfiguration(t *testing.T) {
 	h := &host.Host{Servers: []host.ServerConfig{plain, other}}
 	s := &server.Server{Name: "gateway"}
 	gatewaytest.Run(t, h, s)
-	url := serveHTTP(t, s)
+	url := wiretest.Serve(t, s)
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
 			dial := func() *client.Client {

@@ -20,6 +20,7 @@ import (
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/ledger"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -166,7 +167,7 @@ func TestNothingCrossesBetweenEqualServersAndCallers(t *testing.T) {
 	}
 	s := &server.Server{Name: "gateway", Limits: server.Limits{CallsPerSecond: -1}}
 	gatewaytest.Run(t, h, s)
-	url := serveHTTP(t, s)
+	url := wiretest.Serve(t, s)
 	var callers, dialling sync.WaitGroup
 	begin := make(chan struct{})
 	for i := range *callersOfEach * len(mcp.Revisions()) {

@@ -2,14 +2,13 @@ package gateway_test
 
 import (
 	"context"
-	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/gatewaytest"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/store"
@@ -23,7 +22,7 @@ func TestEveryRevisionReachesEveryRevision(t *testing.T) {
 		h := &host.Host{Servers: []host.ServerConfig{matrixServer(t, theirs, bus)},
 			Dialer: client.Dialer{Revision: theirs}}
 		gatewaytest.Run(t, h, s, gatewaytest.OfLocalUser)
-		gatewaytest.RunMatrix(t, serveHTTP(t, s), "up", theirs, bus)
+		gatewaytest.RunMatrix(t, wiretest.Serve(t, s), "up", theirs, bus)
 	}
 }
 
@@ -35,17 +34,5 @@ func matrixServer(t *testing.T, r mcp.Revision, bus store.Bus) host.ServerConfig
 	return httpConfig(t, "up", &up.Server)
 }
 
-// serveHTTP serves s until the test ends.
-func serveHTTP(t *testing.T, s *server.Server) string {
-	down := httptest.NewServer(s)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = s.Shutdown(ctx)
-		down.Close()
-	})
-	return down.URL
-}
-
-// asksOf returns the prefix of the questions of a server to the user.
+// asksOf is the beginning of the questions of a server to the user.
 func asksOf(name string) string { return "The server \"" + name + "\" asks:\n\n> " }

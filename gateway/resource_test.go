@@ -70,8 +70,7 @@ func TestReadsAreForwardedToTheRightServer(t *testing.T) {
 			got := read(t, c, "lib://"+name+"/moby%20dick")
 			must.CheckEqual(t, got.Text, "moby dick in "+name, "the book", name, got)
 		}
-		_, err := c.ReadResource(t.Context(), "lib://one/lost")
-		must.CheckIs(t, err, call.ErrResourceNotFound)
+		must.CheckIs(t, must.Err(c.ReadResource(t.Context(), "lib://one/lost")), call.ErrResourceNotFound)
 	})
 }
 

@@ -441,10 +441,10 @@ func TestClientsOfJSONReceiveTheURLOfALogin(t *testing.T) {
 	server.AddTool(up, mcp.Tool{Name: "t"}, func(context.Context, none) (string, error) { return "", nil })
 	s := &server.Server{Name: "gateway", Auth: usersByToken()}
 	gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{{
-		Name: "up", Target: client.URL(serveHTTP(t, up)), CallerAuth: host.NewCallerAuth(
+		Name: "up", Target: client.URL(wiretest.Serve(t, up)), CallerAuth: host.NewCallerAuth(
 			func(principal.Principal) (loggedOut, error) { return loggedOut{}, nil }),
 	}}}, s)
-	url, header := serveHTTP(t, s), []string{"Accept", "application/json", "Authorization", "Bearer ada"}
+	url, header := wiretest.Serve(t, s), []string{"Accept", "application/json", "Authorization", "Bearer ada"}
 	begun := wiretest.Do(t, "POST", url, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":`+
 		`"2025-11-25","capabilities":{"elicitation":{"url":{}}},"clientInfo":{"name":"c","version":"1"}}}`, header...)
 	header = append(header, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"))

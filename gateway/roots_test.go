@@ -285,7 +285,7 @@ func dialAsked(t *testing.T, s *server.Server, r mcp.Revision) (*client.Client, 
 			Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
 	}
 	d.Roots = func(context.Context) ([]mcp.Root, error) { return nil, nil }
-	c := must.Get(d.Dial(t.Context(), client.URL(serveHTTP(t, s))))(t)
+	c := must.Get(d.Dial(t.Context(), client.URL(wiretest.Serve(t, s))))(t)
 	t.Cleanup(func() { c.Close() })
 	return c, func() asked {
 		select {

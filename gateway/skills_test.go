@@ -103,8 +103,7 @@ func TestListsOfSkillsBeginWithoutCursorIfItIsNull(t *testing.T) {
 	for method, params := range map[string]string{
 		mcp.MethodListSkills: `{"cursor":null}`, mcp.MethodReadDirectory: `{"uri":"skill://pdf/files","cursor":null}`,
 	} {
-		raw, err := c.CallExtension(t.Context(), method, json.RawMessage(params))
-		must.Do(t, err)
+		raw := must.Get(c.CallExtension(t.Context(), method, json.RawMessage(params)))(t)
 		must.CheckContains(t, string(raw), "skill://pdf/")
 	}
 }

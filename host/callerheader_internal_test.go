@@ -64,8 +64,7 @@ func TestCallerHeadersRequireAURLThatIsNotShared(t *testing.T) {
 		"both CallerAuth and":         {Target: url, CallerAuth: &CallerAuth{}},
 	} {
 		config.Name, config.CallerHeaders = "up", headers
-		err := (&Host{}).CheckServers([]ServerConfig{config})
-		must.CheckFails(t, err, want)
+		must.CheckFails(t, (&Host{}).CheckServers([]ServerConfig{config}), want)
 	}
 }
 

@@ -162,8 +162,7 @@ func TestSessionsHaveTheirOwnLists(t *testing.T) {
 		{"four", withoutToken("bob"), "up__three"}, {"four", withoutToken("eve"), "up__four"},
 	} {
 		l.tool.Store(c.tool)
-		status, err := l.host.Client("up").Status(c.ctx, time.Hour)
-		must.Do(t, err)
+		status := must.Get(l.host.Client("up").Status(c.ctx, time.Hour))(t)
 		must.CheckEqual(t, status.Tools[0].Name, c.want, i)
 	}
 	must.CheckEqual(t, l.requests.Load(), 4)
@@ -272,8 +271,7 @@ func TestRequestForListsThatEndsLeavesTheNextOne(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithCancelCause(ada)
 	cancel(errClosed)
-	_, err := l.host.Client("up").Status(ctx, time.Hour)
-	must.CheckIs(t, err, errClosed)
+	must.CheckIs(t, must.Err(l.host.Client("up").Status(ctx, time.Hour)), errClosed)
 	go get()
 	on := l.host.find("up").pool.byKey[audience{user: callerOf(ada).Principal}]
 	for inUse := 0; inUse < 2; runtime.Gosched() { // both requests wait

@@ -132,8 +132,7 @@ func TestWaitReadyEndsWithContextAndHost(t *testing.T) {
 			Logger:  slog.New(slog.DiscardHandler),
 		}
 		must.CheckIs(t, h.WaitReady(t.Context()), call.ErrClosed)
-		_, err := h.Call(t.Context(), "a__b", nil)
-		must.CheckIs(t, err, call.ErrClosed)
+		must.CheckIs(t, must.Err(h.Call(t.Context(), "a__b", nil)), call.ErrClosed)
 		must.Do(t, h.Start())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

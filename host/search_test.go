@@ -104,8 +104,7 @@ func TestToolsOfPagesAreNotForModels(t *testing.T) {
 	must.CheckEqual(t, namesOf(h.Search(t.Context(), "", 0)), want)
 	must.CheckEqual(t, len(h.Status()[0].Tools), 7)
 	for _, name := range []string{"s__page", "s__none", "s__invalid"} {
-		_, err := h.Call(t.Context(), name, nil)
-		must.CheckIs(t, err, ErrUnknown, name)
+		must.CheckIs(t, must.Err(h.Call(t.Context(), name, nil)), ErrUnknown, name)
 	}
 }
 

@@ -101,8 +101,7 @@ func startParley(t *testing.T, program string, args ...string) (url string) {
 	t.Helper()
 	cmd := exec.Command(program, append(args, "--addr", "127.0.0.1:0")...)
 	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
-	stderr, err := cmd.StderrPipe()
-	must.Do(t, err)
+	stderr := must.Get(cmd.StderrPipe())(t)
 	must.Do(t, cmd.Start())
 	printed := make(chan string, 1)
 	var output strings.Builder
@@ -205,8 +204,7 @@ func TestTheirClientsLogInToOurServer(t *testing.T) {
 			must.That(t, len(seen.Opened) == 2 && seen.Saved == 3,
 				"opened %v and got %d tokens, want 2 and 3", seen.Opened, seen.Saved)
 			for i, scopes := range []string{"mcp", "files:write mcp"} {
-				page, err := url.Parse(seen.Opened[i])
-				must.Do(t, err)
+				page := must.Get(url.Parse(seen.Opened[i]))(t)
 				q := page.Query()
 				asked := strings.Fields(q.Get("scope"))
 				slices.Sort(asked)

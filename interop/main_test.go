@@ -56,8 +56,7 @@ func newServer() *server.Server {
 }
 
 func TestTheirClientsUseOurServer(t *testing.T) {
-	self, err := os.Executable()
-	must.Do(t, err)
+	self := must.Get(os.Executable())(t)
 	for _, tt := range []struct {
 		name      string
 		client    []string
@@ -222,8 +221,7 @@ func dial(t *testing.T, d *client.Dialer, target client.Target) *client.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), peerTimeout)
 	defer cancel()
-	c, err := d.Dial(ctx, target)
-	must.Do(t, err)
+	c := must.Get(d.Dial(ctx, target))(t)
 	t.Cleanup(func() {
 		began := time.Now()
 		must.Check(t, c.Close(), "close")

@@ -24,8 +24,7 @@ import (
 // published returns the command line of a published server.
 func published(t *testing.T, name string, args ...string) []string {
 	t.Helper()
-	script, err := filepath.Abs(filepath.Join("npm/node_modules/@modelcontextprotocol", name, "dist/index.js"))
-	must.Do(t, err)
+	script := must.Get(filepath.Abs(filepath.Join("npm/node_modules/@modelcontextprotocol", name, "dist/index.js")))(t)
 	if _, err := os.Stat(script); err != nil {
 		t.Fatalf("cannot find %s: %v; run scripts/tools", name, err)
 	}

@@ -136,8 +136,7 @@ type proxy struct {
 
 func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	w := &proxy{listener: listener, to: to}
 	w.wg.Go(w.serve)
 	t.Cleanup(func() {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -320,20 +319,6 @@ func TestResultCanBeSharedByConcurrentCalls(t *testing.T) {
 
 // These tests send raw HTTP requests that package client does not send.
 
-// rawEndpoint serves s until the test ends.
-func rawEndpoint(t *testing.T, s *server.Server) string {
-	t.Helper()
-	endpoint := httptest.NewServer(s)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = s.Shutdown(ctx)
-		endpoint.CloseClientConnections()
-		endpoint.Close()
-	})
-	return endpoint.URL
-}
-
 // rawModern returns a request of 2026-07-28. params must end with a comma or be empty.
 func rawModern(method, params string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":"r1","method":%q,`+
@@ -344,7 +329,7 @@ func rawModern(method, params string) string {
 func TestAnonymousSessionsHaveSeparateLimits(t *testing.T) {
 	s := newServer()
 	s.Limits = server.Limits{CallsPerSecond: 1e-6}
-	url := rawEndpoint(t, s)
+	url := wiretest.Serve(t, s)
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"everything"}}`
 	for range 3 {
 		got := wiretest.Text(t, wiretest.Do(t, http.MethodPost, url, call, wiretest.Session(t, url, "2025-11-25")...))

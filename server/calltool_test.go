@@ -110,8 +110,7 @@ func TestACalledToolRunsInTheTaskOfItsCaller(t *testing.T) {
 	server.AddTool(s, mcp.Tool{Name: "greet"}, greet)
 	addCaller(t, s, server.AsTask(server.TaskOptions{}))
 	c := mcptest.Dial(t, s)
-	task, err := c.StartTool(t.Context(), "do", map[string]any{"name": "greet", "arguments": greeting{"Ada"}})
-	must.Do(t, err)
+	task := must.Get(c.StartTool(t.Context(), "do", map[string]any{"name": "greet", "arguments": greeting{"Ada"}}))(t)
 	result := must.Get(task.Wait(t.Context()))(t)
 	must.CheckEqual(t, fmt.Sprint(result.Content[0]), fmt.Sprint(mcp.Text("Hello, Ada!")), result)
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -77,15 +76,9 @@ func forCallers(t *testing.T, f func(t *testing.T, s *server.Server, dial func(c
 		t.Run(string(revision)+"/http", func(t *testing.T) {
 			s := quiet()
 			s.Auth = callerAuth(t)
-			endpoint := httptest.NewServer(s)
-			t.Cleanup(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
-				defer cancel()
-				_ = s.Shutdown(ctx)
-				endpoint.Close()
-			})
+			url := wiretest.Serve(t, s)
 			f(t, s, func(caller string) *client.Client {
-				return dialed(t, client.URL(endpoint.URL), configure, func(d *client.Dialer) {
+				return dialed(t, client.URL(url), configure, func(d *client.Dialer) {
 					d.HTTPClient = &http.Client{Transport: withToken(caller)}
 				})
 			})
@@ -405,13 +398,11 @@ func TestEntriesOfCatalogsNeedTheirScopes(t *testing.T) {
 	addEntries(&extra, "a", server.RequireScopes("write"))
 	s.Catalogs = func(context.Context) ([]*server.Catalog, error) { return []*server.Catalog{&extra}, nil }
 	s.Auth = callerAuth(t)
-	endpoint := httptest.NewServer(s)
-	defer endpoint.Close()
-	defer s.Shutdown(context.Background())
+	url := wiretest.Serve(t, s)
 	for _, revision := range []mcp.Revision{mcp.V20241105, mcp.V20250326, mcp.V20251125, mcp.V20260728} {
 		for token, granted := range map[string]bool{"ada": false, "ada.read": false, "bob.read.write": true} {
 			wire := &withStatus{withToken: withToken(token)}
-			c := dialed(t, client.URL(endpoint.URL), func(d *client.Dialer) {
+			c := dialed(t, client.URL(url), func(d *client.Dialer) {
 				d.Revision = revision
 				d.HTTPClient = &http.Client{Transport: wire}
 			})
@@ -459,21 +450,6 @@ func TestResourcesOfCatalogsAreSubscribedTo(t *testing.T) {
 	must.CheckContains(t, l.Receive(), "resources/updated")
 	l.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	d.expect(t, "-x:open")
-}
-
-// A tool of a catalog runs as a task, and is found for it by the caller.
-func TestToolsOfCatalogsRunAsTasks(t *testing.T) {
-	s := quiet()
-	var extra server.Catalog
-	server.AddTool(&extra, mcp.Tool{Name: "job"}, func(context.Context, struct{}) (string, error) {
-		return "done", nil
-	},
-		server.AsTask(server.TaskOptions{}))
-	s.Catalogs = func(context.Context) ([]*server.Catalog, error) { return []*server.Catalog{&extra}, nil }
-	c := mcptest.Dial(t, s)
-	task := must.Get(c.StartTool(t.Context(), "job", nil))(t)
-	result := must.Get(task.Wait(t.Context()))(t)
-	must.CheckEqual(t, fmt.Sprint(result.Content[0]), fmt.Sprint(mcp.Text("done")), result)
 }
 
 // An error of Catalogs is that of the request, unless the server itself has what the request names.

@@ -258,8 +258,7 @@ func TestCallsAreRejectedUntilTheUserHasOpenedAURL(t *testing.T) {
 						}
 					}
 				})
-				text := must.Get(client.CallTool[string](t.Context(), c, "buy", nil))(t)
-				must.CheckEqual(t, text, "bought")
+				must.CheckEqual(t, must.Get(client.CallTool[string](t.Context(), c, "buy", nil))(t), "bought")
 				must.CheckEqual(t, rejected.Load(), map[bool]int32{true: 0, false: 1}[r.Modern()])
 			})
 		})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -19,12 +20,7 @@ func serverWithHeaders(t *testing.T) (s *server.Server, url string) {
 	server.AddTool(s, mcp.Tool{Name: "headers"}, func(ctx context.Context, _ struct{}) (http.Header, error) {
 		return server.HeaderOf(ctx), nil
 	})
-	at := httptest.NewServer(s)
-	t.Cleanup(func() {
-		_ = s.Shutdown(context.Background())
-		at.Close()
-	})
-	return s, at.URL
+	return s, wiretest.Serve(t, s)
 }
 
 func TestHandlersReadTheHeadersThatTheServerNames(t *testing.T) {

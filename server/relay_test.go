@@ -45,8 +45,7 @@ func TestRawQuestionsHaveTheAnswerOfTheClient(t *testing.T) {
 		return s
 	}, func(t *testing.T, c *client.Client) {
 		for _, tool := range []string{"ask", "plain"} {
-			got := must.Get(client.CallTool[string](t.Context(), c, tool, nil))(t)
-			must.CheckContains(t, got, "decline")
+			must.CheckContains(t, must.Get(client.CallTool[string](t.Context(), c, tool, nil))(t), "decline")
 		}
 	}, func(d *client.Dialer) {
 		d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {

@@ -90,25 +90,6 @@ func TestTaskHasTheTTLThatTheServerAllows(t *testing.T) {
 	})
 }
 
-// Result Retrieval: tasks/result MUST block until the task has ended.
-func TestTaskResultBlocksUntilTheTaskHasEnded(t *testing.T) {
-	onWires(t, mcp.V20251125, func(t *testing.T, w taskWire) {
-		s, jobs := taskServer()
-		p := w.connect(t, s)
-		id := p.create("work").TaskID
-		j := <-jobs
-		waiting := p.start(mcp.MethodTaskResult, taskMembers(id))
-		p.get(id)
-		select {
-		case r := <-waiting:
-			t.Errorf("before the end: %s", r.raw)
-		default:
-		}
-		j.finish <- "well done"
-		must.CheckContains(t, p.await(waiting).raw, "well done")
-	})
-}
-
 // Input Required Status: the task moves to input_required, and back. The request MUST have the related
 // task. Related Task Metadata: the taskId of tasks/get, tasks/result and tasks/cancel is the source of
 // truth, and their results SHOULD NOT have the metadata.

@@ -32,8 +32,7 @@ func asCaller(t testing.TB, subject string, scopes ...string) context.Context {
 			return &auth.Info{Principal: callerOf(t, subject), Scopes: scopes,
 				Audience: []string{"https://gateway.example/mcp"}}, nil
 		})}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/mcp", nil)
-	must.Do(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://gateway.example/mcp", nil))(t)
 	r.Header.Set("Authorization", "Bearer "+callerToken(subject, scopes...))
 	info := must.Get(p.Authenticate(make(http.Header), r))(t)
 	return auth.NewContext(t.Context(), info)

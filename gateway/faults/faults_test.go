@@ -109,8 +109,7 @@ func TestServersThatDoNotStartDoNotAffectOthers(t *testing.T) {
 	shell("exits", "exit 1")
 	shell("silent", "exec sleep 1000")
 	shell("talks", "while echo hello; do sleep 1; done")
-	g, err := startGateway(servers, client.Dialer{})
-	must.Do(t, err)
+	g := must.Get(startGateway(servers, client.Dialer{}))(t)
 	f.host, f.url = g.host, g.url
 	t.Cleanup(g.stop)
 	for range 3 {
@@ -223,8 +222,7 @@ type expiring struct {
 func (f *fixture) expiring(name string) *expiring {
 	t := f.t
 	t.Helper()
-	issuer, err := devissuer.Start(devissuer.Config{Scopes: []string{"mcp"}})
-	must.Do(t, err)
+	issuer := must.Get(devissuer.Start(devissuer.Config{Scopes: []string{"mcp"}}))(t)
 	t.Cleanup(func() { _ = issuer.Close() })
 	open(t, f.journal) // the journal remains empty, because the server runs in this process
 	u := &expiring{name: name}
@@ -405,8 +403,7 @@ type webServer struct {
 // webServer starts a server process that ends with the test.
 func (f *fixture) webServer(name string) *webServer {
 	f.t.Helper()
-	address, err := freeaddr.New()
-	must.Do(f.t, err)
+	address := must.Get(freeaddr.New())(f.t)
 	e := &webServer{fixture: f, name: name, address: address}
 	e.start()
 	f.t.Cleanup(e.kill)

@@ -76,8 +76,7 @@ func commandOptions(t *testing.T, variable string, settings any) transport.Comma
 // serve starts the gateway in this process and waits until all servers are ready.
 func (f *fixture) serve(servers []host.ServerConfig, d client.Dialer) {
 	f.t.Helper()
-	g, err := startGateway(servers, d)
-	must.Do(f.t, err)
+	g := must.Get(startGateway(servers, d))(f.t)
 	f.host, f.url = g.host, g.url
 	f.t.Cleanup(g.stop)
 	ctx, cancel := context.WithTimeout(f.t.Context(), faulttest.Patience)
@@ -170,12 +169,10 @@ func runGateway(text string) error {
 // processes returns the files of all started processes, with the names of their servers; see record.
 func (f *fixture) processes() map[string]string {
 	f.t.Helper()
-	files, err := os.ReadDir(f.pids)
-	must.Do(f.t, err)
+	files := must.Get(os.ReadDir(f.pids))(f.t)
 	all := make(map[string]string, len(files))
 	for _, file := range files {
-		name, err := os.ReadFile(filepath.Join(f.pids, file.Name()))
-		must.Do(f.t, err)
+		name := must.Get(os.ReadFile(filepath.Join(f.pids, file.Name())))(f.t)
 		all[file.Name()] = string(name)
 	}
 	return all
@@ -184,8 +181,7 @@ func (f *fixture) processes() map[string]string {
 // runs reports whether the process of a file runs.
 func (f *fixture) runs(file string) bool {
 	f.t.Helper()
-	opened, err := os.Open(filepath.Join(f.pids, file))
-	must.Do(f.t, err)
+	opened := must.Get(os.Open(filepath.Join(f.pids, file)))(f.t)
 	defer opened.Close()
 	return syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
 }
@@ -202,8 +198,7 @@ func (f *fixture) running(server string) map[string]string {
 func (f *fixture) signal(server string, s syscall.Signal) {
 	f.t.Helper()
 	for file := range f.running(server) {
-		pid, err := strconv.Atoi(file)
-		must.Do(f.t, err)
+		pid := must.Get(strconv.Atoi(file))(f.t)
 		_ = syscall.Kill(pid, s)
 	}
 }

@@ -77,7 +77,7 @@ Requests:
 - an error without an id reaches the log: client.TestGarbageIsLoggedAndSkipped
 - Close ends the calls in flight, with an error of their own: client.TestCloseEndsCallsInFlight
 - errors have the code of their cause, and those of handlers their data: mcptest.TestProtocolErrorsAreErrors
-  rpc.TestPanicBecomesInternalError rpc.TestUnknownMethodIsNotFound server.TestMalformedParamsAreRejected
+  rpc.TestPanicBecomesInternalError rpc.TestOtherMethodsAreNotFound server.TestMalformedParamsAreRejected
 - progress arrives in order, during its call only, and increases; tokens are distinct:
   mcptest.TestConcurrentCallsReceiveTheirOwnProgress rpc.TestProgressIncreasesStrictly
   rpc.TestNothingIsSentAfterTheCallHasEnded client.TestProgressArrivesDuringTheCallOnly
@@ -140,7 +140,7 @@ Questions:
 Tasks:
 - tasks of 2025-11-25: creation, status, time to live, list, result, questions, cancellation, isolation:
   server.TestTaskHasTheTTLThatTheServerAllows server.TestTaskListHasTheTasksOfTheCaller
-  server.TestTaskResultBlocksUntilTheTaskHasEnded server.TestTaskResultCarriesTheQuestionsOfTheTask
+  server.TestQuestionIsSentOnlyToClientsThatCanAnswer server.TestTaskResultCarriesTheQuestionsOfTheTask
   server.TestLegacyCancelEndsTheTaskBeforeTheResponse server.TestOnlyTasksCancelCancelsATask
   server.TestStoredThingsDoNotExistForOtherPrincipals
 - tools decide whether they run as tasks: server.TestTaskSupportOfToolsIsEnforced
@@ -177,7 +177,7 @@ HTTP clients:
 - headers of each request, those of the program too: httpclient.TestModernRequestsCarryTheirHeaders
   httpclient.TestSessionRequestsCarryTheirHeaders
 - every form of response is read: httpclient.TestClientReadsEachFormOfResponse
-- a lost session is replaced: client.TestExpiredSessionIsReplaced
+- a lost session is replaced: client.TestLostSessionsWithOtherStatusesAreReplaced
 - streams are resumed after the delay that the server asks for, unless they are finished or closed:
   httpclient.TestStandaloneStreamIsResumedAfterTheRetryDelay httpclient.TestBrokenResponseOfASessionIsResumed
   client.TestCloseEndsReconnecting

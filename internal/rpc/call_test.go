@@ -93,6 +93,7 @@ func TestFromWithoutCallReturnsNil(t *testing.T) {
 	must.CheckThat(t, c == nil, "got %v", c)
 }
 
+// Rule S1.
 func TestNotificationsHaveNoLineBreaks(t *testing.T) {
 	s := new(stream)
 	c := newCall(1)

@@ -50,8 +50,12 @@ func done(text string) (any, error) {
 	return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}, nil
 }
 
-func TestUnknownMethodIsNotFound(t *testing.T) {
-	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) { return done("") })
+// A method is found in its revisions, if it has a handler.
+func TestOtherMethodsAreNotFound(t *testing.T) {
+	answer := func(context.Context, *rpc.Call) (any, error) { return done("") }
+	e := rpc.NewEngine(rpc.Handlers{
+		mcp.MethodCallTool: answer, mcp.MethodDiscover: answer, mcp.MethodSetLevel: answer, "com.example/extra": answer,
+	}, new(log).logger())
 	for _, test := range []struct {
 		method   string
 		revision mcp.Revision
@@ -59,36 +63,21 @@ func TestUnknownMethodIsNotFound(t *testing.T) {
 	}{
 		{mcp.MethodCallTool, mcp.V20241105, true},
 		{mcp.MethodCallTool, mcp.V20260728, true},
-		{mcp.MethodListTools, mcp.V20260728, false}, // without a handler
-		{"tools/forget", mcp.V20260728, false},
-	} {
-		c := callOf(1, test.method, test.revision)
-		_, err := e.Serve(t.Context(), c)
-		notFound := errors.Is(err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound})
-		must.CheckThat(t, notFound != test.has, "%s in %s: %v", test.method, test.revision, err)
-	}
-}
-
-func TestMethodIsServedOnlyInItsRevisions(t *testing.T) {
-	answer := func(context.Context, *rpc.Call) (any, error) { return done("") }
-	e := rpc.NewEngine(rpc.Handlers{
-		mcp.MethodDiscover: answer, mcp.MethodSetLevel: answer, "com.example/extra": answer,
-	}, new(log).logger())
-	for _, test := range []struct {
-		method   string
-		revision mcp.Revision
-		has      bool
-	}{
 		{mcp.MethodDiscover, mcp.V20260728, true},
 		{mcp.MethodDiscover, mcp.V20251125, false},
 		{mcp.MethodSetLevel, mcp.V20251125, true},
 		{mcp.MethodSetLevel, mcp.V20260728, false},
 		{"com.example/extra", mcp.V20241105, true},
 		{"com.example/extra", mcp.V20260728, true},
+		{mcp.MethodListTools, mcp.V20260728, false}, // without a handler
+		{"tools/forget", mcp.V20260728, false},
 	} {
-		c := callOf(1, test.method, test.revision)
-		_, err := e.Serve(t.Context(), c)
-		must.CheckThat(t, (err == nil) == test.has, "%s in %s: %v", test.method, test.revision, err)
+		err := must.Err(e.Serve(t.Context(), callOf(1, test.method, test.revision)))
+		if test.has {
+			must.Check(t, err, test.method, test.revision)
+		} else {
+			must.CheckIs(t, err, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}, test.method, test.revision)
+		}
 	}
 }
 
@@ -238,6 +227,7 @@ type explosive struct{}
 
 func (*explosive) MarshalJSON() ([]byte, error) { panic("hunter2") }
 
+// Rule S1: JSON of a handler is written on one line.
 func TestResultsHaveNoLineBreaks(t *testing.T) {
 	pretty := json.RawMessage("{\n\t\"a\": 1,\r\n\t\"b\": \"x\\ny\"\n}")
 	e := serving(new(log), func(context.Context, *rpc.Call) (any, error) {

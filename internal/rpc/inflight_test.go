@@ -29,8 +29,7 @@ func TestDuplicateIDIsRejected(t *testing.T) {
 		must.Check(t, ctx.Err(), "the first request was cancelled")
 		return done("first")
 	})
-	first := string(appendReply(t.Context(), nil, &inflight, e, newCall(1)))
-	must.CheckContains(t, first, `"first"`)
+	must.CheckContains(t, string(appendReply(t.Context(), nil, &inflight, e, newCall(1))), `"first"`)
 	must.CheckEqual(t, served, 1)
 	must.CheckContains(t, string(appendReply(t.Context(), nil, &inflight,
 		serving(new(log), func(context.Context, *rpc.Call) (any, error) {

@@ -87,6 +87,22 @@ func Record(h http.Handler, method, url, body string, header ...string) *httptes
 	return rec
 }
 
+// Serve serves a server over HTTP until the test ends, and returns its URL. What is in flight then has five seconds.
+func Serve(t testing.TB, s interface {
+	http.Handler
+	Shutdown(ctx context.Context) error
+}) string {
+	endpoint := httptest.NewServer(s)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		endpoint.CloseClientConnections()
+		endpoint.Close()
+	})
+	return endpoint.URL
+}
+
 // Text reads a response to its end.
 func Text(t testing.TB, resp *http.Response) string {
 	t.Helper()

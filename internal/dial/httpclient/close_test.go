@@ -461,8 +461,7 @@ func TestPairSkipsAnEventThatIsTooLarge(t *testing.T) {
 		<-r.Context().Done()
 	})
 	to := collecting{make(chan string, 2)}
-	c, err := DialPair(t.Context(), 0, p.options(t), to)
-	must.Do(t, err)
+	c := must.Get(DialPair(t.Context(), 0, p.options(t), to))(t)
 	defer c.Close()
 	must.CheckContains(t, <-to.received, "7 invalid: the message exceeds the limit of")
 	must.CheckEqual(t, <-to.received, "8")

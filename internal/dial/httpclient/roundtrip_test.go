@@ -36,8 +36,7 @@ func TestSessionKeepsTheCookiesOfItsServer(t *testing.T) {
 	for era, c := range map[string]*caller{"modern": newModern(t, p.options(t)), "legacy": newLegacy(t, p.options(t))} {
 		got = nil
 		for range 2 {
-			_, err := list(t.Context(), c)
-			must.Do(t, err)
+			must.Do(t, must.Err(list(t.Context(), c)))
 		}
 		last := got[len(got)-1]
 		if era == "modern" {
@@ -61,8 +60,7 @@ func TestPairKeepsTheCookiesOfItsServer(t *testing.T) {
 		writeEvents(w, "event: endpoint\ndata: /m\n\n")
 		<-r.Context().Done()
 	})
-	c, err := DialPair(t.Context(), 0, p.options(t), ignoring{})
-	must.Do(t, err)
+	c := must.Get(DialPair(t.Context(), 0, p.options(t), ignoring{}))(t)
 	defer c.Close()
 	must.Do(t, c.Send(t.Context(), &outbound.Outgoing{Message: []byte(`{"jsonrpc":"2.0","method":"m"}`)}))
 	must.CheckEqual(t, <-got, "replica=1")

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -97,15 +96,7 @@ func newProtected(t *testing.T) *protected {
 		}) (string, error) {
 			return read(ctx)
 		}, server.RequireScopes("template:t"))
-	endpoint := httptest.NewServer(p)
-	p.url = endpoint.URL
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = p.Shutdown(ctx)
-		endpoint.CloseClientConnections()
-		endpoint.Close()
-	})
+	p.url = wiretest.Serve(t, p)
 	return p
 }
 

@@ -76,16 +76,6 @@ func TestPairsPerAddressAreLimited(t *testing.T) {
 	must.CheckThat(t, p.add(newPair("x", "a", principal.Anonymous)), "rejected after a pair has ended")
 }
 
-// Rules T9, T10: a pair is visible only to its principal.
-func TestPairBelongsToItsPrincipal(t *testing.T) {
-	ada := must.Get(principal.New("https://issuer.example", "ada", ""))(t)
-	var p pairs
-	x := newPair("1", "a", ada)
-	p.add(x)
-	must.CheckThat(t, p.get("1", ada) == x && p.get("1", principal.Anonymous) == nil && p.get("2", ada) == nil,
-		"get returns a pair to the wrong principal")
-}
-
 func TestPathOfReturnsThePathThatTheClientSent(t *testing.T) {
 	for uri, want := range map[string]string{
 		"/mcp?x=1": "/mcp", "/a%2Fb": "/a%2Fb", "//evil.example/x": "/evil.example/x", "///x": "/x",

@@ -3,12 +3,10 @@ package streamserver_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,7 +18,6 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/internal/serve/streamserver"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -186,18 +183,6 @@ func (b *blocking) serve(ctx context.Context, c *rpc.Call) (any, error) {
 	}
 }
 
-func TestConcurrentCallsAreAnsweredInCompletionOrder(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		b := newBlocking()
-		p := connect(t, newServer(handlers{"block": b.serve}))
-		e.begin(p)
-		p.send(e.call("1", "block", "{}"), e.call("2", "echo", "{}"))
-		p.want(e.reply("2", "{}"))
-		close(b.proceed)
-		p.want(e.reply("1", "released"))
-	})
-}
-
 // Rule J2: the second request is rejected, and the first receives its response, even if they are of different eras.
 func TestDuplicateIDInFlightIsRejected(t *testing.T) {
 	for _, first := range eras() {
@@ -257,84 +242,6 @@ func TestCancellationAffectsItsConnectionOnly(t *testing.T) {
 		other.alive()
 		close(b.proceed)
 		p.want(e.reply("1", "released"))
-	})
-}
-
-func TestHandlerThatEndsItsGoroutineIsAnswered(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		p := connect(t, newServer(handlers{"exit": func(context.Context, *rpc.Call) (any, error) {
-			runtime.Goexit()
-			return text("")
-		}}))
-		e.begin(p)
-		for range 20 { // more than the limit of requests in flight
-			p.send(e.call("1", "exit", "{}"))
-			p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
-		}
-		p.alive()
-	})
-}
-
-// Rule S1: JSON of a handler is written on one line.
-func TestPrettyJSONIsWrittenOnOneLine(t *testing.T) {
-	pretty := json.RawMessage("{\n\t\"a\": 1\r\n}")
-	inBothEras(t, func(t *testing.T, e era) {
-		p := connect(t, newServer(handlers{
-			"result": func(context.Context, *rpc.Call) (any, error) {
-				return &mcp.CallToolResult{StructuredContent: pretty}, nil
-			},
-			"error": func(context.Context, *rpc.Call) (any, error) {
-				return nil, &jsonrpc.Error{Code: -1, Message: "a\nb", Data: pretty}
-			},
-			"notification": func(ctx context.Context, c *rpc.Call) (any, error) {
-				must.Check(t, c.Notify(ctx, "notifications/message", pretty))
-				return text("")
-			},
-		}))
-		e.begin(p)
-		p.send(e.call("1", "result", "{}"))
-		p.want(`{"jsonrpc":"2.0","id":1,"result":{…"structuredContent":{…"a": 1…}}}`)
-		p.send(e.call("2", "error", "{}"))
-		p.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":"a\nb","data":{…"a": 1…}}}`)
-		p.send(e.call("3", "notification", "{}"))
-		p.want(`{"jsonrpc":"2.0","method":"notifications/message","params":{…}}`, e.reply("3", ""))
-	})
-}
-
-// §11: progress of concurrent calls is neither lost nor mixed up, and precedes the result.
-func TestProgressPrecedesItsResult(t *testing.T) {
-	inBothEras(t, func(t *testing.T, e era) {
-		p := connect(t, newServer(handlers{"count": func(ctx context.Context, c *rpc.Call) (any, error) {
-			for i := range 20 {
-				must.Check(t, c.Progress(ctx, float64(i), 0, ""))
-			}
-			return text("counted")
-		}}))
-		e.begin(p)
-		for id := range 16 {
-			p.send(e.call(fmt.Sprint(id), "count", "{}"))
-		}
-		got := make(map[string][]string)
-		for range 16 * 21 {
-			line := p.receive()
-			m, err := jsonrpc.Parse([]byte(line), jsonrpc.Limits{})
-			must.Do(t, err, line)
-			if m.Kind == jsonrpc.Response {
-				got[m.ID.String()] = append(got[m.ID.String()], "response")
-				continue
-			}
-			token, _ := m.Params.Get("progressToken")
-			done, _ := m.Params.Get("progress")
-			got[string(token)] = append(got[string(token)], string(done))
-		}
-		var want []string
-		for i := range 20 {
-			want = append(want, fmt.Sprint(i))
-		}
-		want = append(want, "response")
-		for id := range 16 {
-			must.CheckThat(t, slices.Equal(got[fmt.Sprint(id)], want), "call %d: %v", id, got[fmt.Sprint(id)])
-		}
 	})
 }
 
