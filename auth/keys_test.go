@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/must"
 )
@@ -197,3 +199,5 @@ func TestNewKeysHaveAChecksum(t *testing.T) {
 	k := &auth.Keys{List: []auth.Key{}}
 	must.CheckEqual(t, userOf(k, "pk_"+strings.Repeat("A", 32)+"0crNIz"), "unknown API key")
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/auth"
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
+	"github.com/parley-mcp/parley/principal"
 	"github.com/parley-mcp/parley/server"
 	"github.com/parley-mcp/parley/transport"
 )
@@ -204,4 +206,122 @@ func TestRequestsDoNotHaveTheCallerOfTheContextOfServe(t *testing.T) {
 	must.CheckContains(t, wiretest.Text(t, resp), "it is anonymous")
 	stop()
 	must.Do(t, <-served)
+}
+
+// scopesLogged posts several calls of a tool that needs a scope, and returns the responses and the
+// server's log.
+func scopesLogged(t *testing.T, late bool, info *auth.Info) (answers, log string) {
+	t.Helper()
+	var logged bytes.Buffer
+	s := &server.Server{Logger: slog.New(slog.NewTextHandler(&logged, nil))}
+	server.AddTool(s, mcp.Tool{Name: "open"}, func(context.Context, struct{}) (string, error) { return "done", nil })
+	add := func() {
+		server.AddTool(s, mcp.Tool{Name: "guarded"}, func(context.Context, struct{}) (string, error) {
+			return "done", nil
+		}, server.RequireScopes("files"))
+	}
+	if !late {
+		add()
+	}
+	for i, tool := range []string{"open", "guarded", "guarded"} {
+		if i == 1 && late {
+			add()
+		}
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/mcp",
+			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+
+				`","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+				`"io.modelcontextprotocol/clientCapabilities":{}}}}`))
+		for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json",
+			"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool} {
+			r.Header.Set(name, value)
+		}
+		if info != nil {
+			r = r.WithContext(auth.NewContext(r.Context(), info))
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		answers += w.Body.String() + "\n"
+	}
+	return answers, logged.String()
+}
+
+// Callers over HTTP have no scopes without Server.Auth: their calls are rejected, and the server logs it once.
+func TestScopesWithoutAuthorizationAreLoggedOnce(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		answers, log := scopesLogged(t, late, nil)
+		n := strings.Count(answers, "insufficient scope")
+		must.CheckThat(t, n == 2 && strings.Contains(answers, "done"), "%d calls are rejected: %s", n, answers)
+		if n := strings.Count(log, "set Server.Auth"); n != 1 || !strings.Contains(log, "level=ERROR") {
+			t.Errorf("added late: %v: it is logged %d times: %s", late, n, log)
+		}
+	}
+}
+
+// A program that authenticates its callers in front of the server grants the scopes itself.
+func TestScopesGrantedByTheProgramCount(t *testing.T) {
+	answers, log := scopesLogged(t, false, &auth.Info{Principal: principal.Local, Scopes: []string{"files"}})
+	must.CheckThat(t, !strings.Contains(answers, "insufficient") && log == "", "%s%s", answers, log)
+}
+
+// serverWithHeaders has a tool that returns the headers that its handler can read.
+func serverWithHeaders(t *testing.T) (s *server.Server, url string) {
+	s = &server.Server{Name: "s", AllowedOrigins: []string{"https://app.example"},
+		Headers: func() []string { return []string{"X-Absent", "X-Key"} }}
+	server.AddTool(s, mcp.Tool{Name: "headers"}, func(ctx context.Context, _ struct{}) (http.Header, error) {
+		return server.HeaderOf(ctx), nil
+	})
+	return s, wiretest.Serve(t, s)
+}
+
+func TestHandlersReadTheHeadersThatTheServerNames(t *testing.T) {
+	_, url := serverWithHeaders(t)
+	for _, r := range mcp.Revisions() {
+		for want, header := range map[string]http.Header{
+			`{"X-Key":["mine"]}`: {"X-Key": {"mine"}, "X-Other": {"other"}}, `{}`: {"X-Other": {"other"}},
+		} {
+			c := must.Get((&client.Dialer{Revision: r}).Dial(t.Context(), &client.HTTPTarget{URL: url, Header: header}))(t)
+			result := must.Get(c.CallTool(t.Context(), "headers", nil))(t)
+			must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, want, r)
+			c.Close()
+		}
+	}
+}
+
+// A Server can be mounted in a handler whose context is that of another request.
+func TestHeadersOfAnotherRequestAreNotRead(t *testing.T) {
+	inner, _ := serverWithHeaders(t)
+	outer := &server.Server{Name: "outer", Headers: inner.Headers}
+	server.AddTool(outer, mcp.Tool{Name: "relay"}, func(ctx context.Context, _ struct{}) (string, error) {
+		at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inner.ServeHTTP(w, r.WithContext(context.WithoutCancel(ctx)))
+		}))
+		defer at.Close()
+		c, err := client.Dial(ctx, client.URL(at.URL))
+		if err != nil {
+			return "", err
+		}
+		defer c.Close()
+		result, err := c.CallTool(ctx, "headers", nil)
+		if err != nil {
+			return "", err
+		}
+		return result.Content[0].(*mcp.TextContent).Text, nil
+	})
+	at := httptest.NewServer(outer)
+	defer at.Close()
+	target := &client.HTTPTarget{URL: at.URL, Header: http.Header{"X-Key": {"mine"}}}
+	c := must.Get(client.Dial(t.Context(), target))(t)
+	defer c.Close()
+	result := must.Get(c.CallTool(t.Context(), "relay", nil))(t)
+	must.CheckEqual(t, result.Content[0].(*mcp.TextContent).Text, "{}")
+}
+
+func TestPagesMaySendTheHeadersThatHandlersRead(t *testing.T) {
+	_, url := serverWithHeaders(t)
+	r := must.Get(http.NewRequest(http.MethodOptions, url, nil))(t)
+	r.Header = http.Header{"Origin": {"https://app.example"}, "Access-Control-Request-Method": {"POST"},
+		"Access-Control-Request-Headers": {"x-key, x-other, authorization"}}
+	resp := must.Get(http.DefaultClient.Do(r))(t)
+	resp.Body.Close()
+	must.CheckEqual(t, resp.Header.Get("Access-Control-Allow-Headers"), "x-key, authorization")
 }
