@@ -165,7 +165,7 @@ var callTable = []callCost{
 
 	{"**Session**", ""},
 	{"`initialize`", "Put"},
-	{"`notifications/initialized`", "Get, Put"},
+	{"`notifications/initialized`", "Put"},
 	{"first request at a replica", "Get, Touch"},
 	{"`tools/call`, JSON response", "Touch"},
 	{"`tools/call`, event stream with the response only", "Append, Touch"},

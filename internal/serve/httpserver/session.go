@@ -59,8 +59,13 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	if m.Kind != jsonrpc.Request { // a client that disconnects has sent the message all the same
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 	}
-	initialized := m.Kind == jsonrpc.Notification && m.Method == mcp.NotificationInitialized
-	live, err := s.Sessions.Use(r.Context(), principalOf(r), id, !initialized) // MarkReady extends the lifetime
+	var live *legacy.StoredSession
+	var err error
+	if m.Kind == jsonrpc.Notification && m.Method == mcp.NotificationInitialized {
+		live, err = s.Sessions.MarkReady(r.Context(), principalOf(r), id)
+	} else {
+		live, err = s.Sessions.Use(r.Context(), principalOf(r), id, true)
+	}
 	if err != nil {
 		s.rejectSession(w, r, request, err)
 		return
@@ -68,12 +73,6 @@ func (s *Server) postLegacy(w http.ResponseWriter, r *http.Request, x *exchange,
 	defer live.Release()
 	switch m.Kind {
 	case jsonrpc.Notification:
-		if initialized {
-			if err := live.MarkReady(r.Context()); err != nil {
-				s.rejectSession(w, r, m.ID, err)
-				return
-			}
-		}
 		if !live.ReceiveNotification(m) && s.forward(r.Context(), live, m) != nil {
 			rejectUndelivered(w)
 			return

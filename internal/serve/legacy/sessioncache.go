@@ -72,7 +72,10 @@ func (ss *StoredSession) Release() {
 	}
 	s.uses++
 	ss.used = s.uses
-	ss.cached, ss.record = true, nil
+	ss.cached = true
+	if ss.Ready {
+		ss.record = nil
+	} // otherwise MarkReady follows
 	if s.cache.push(ss); s.cache.n > maxCached {
 		s.evict(s.cache.oldest)
 	}

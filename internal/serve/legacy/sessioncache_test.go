@@ -191,7 +191,7 @@ func TestUseOfACachedSessionNeedsOneStoreOperation(t *testing.T) {
 	asked := &countingStore{KV: kv}
 	s.store = asked
 	id := mustCreate(t, s, principal.Anonymous, "a")
-	for i, want := range []countingStore{{gets: 1, touches: 1}, {touches: 1}, {touches: 1}} {
+	for i, want := range []countingStore{{touches: 1}, {touches: 1}, {touches: 1}} {
 		asked.gets, asked.touches = 0, 0
 		l := must.Get(s.Use(t.Context(), principal.Anonymous, id, true))(t)
 		l.Release()
@@ -200,4 +200,32 @@ func TestUseOfACachedSessionNeedsOneStoreOperation(t *testing.T) {
 	}
 	must.Do(t, s.Delete(t.Context(), principal.Anonymous, id))
 	must.CheckIs(t, must.Err(s.Use(t.Context(), principal.Anonymous, id, true)), ErrNoSession, "after the end")
+}
+
+func TestMarkReadyOfANewSessionOnlyWrites(t *testing.T) {
+	s, kv := newSessions(SessionLimits{})
+	asked := &countingStore{KV: kv}
+	s.store = asked
+	l := must.Get(s.MarkReady(t.Context(), principal.Anonymous, mustCreate(t, s, principal.Anonymous, "a")))(t)
+	must.CheckThat(t, l.Ready && l.subscriptions.ready, "%+v", l.State)
+	l.Release()
+	must.CheckEqual(t, asked.gets+asked.touches, 0)
+	must.CheckEqual(t, len(l.record), 0, "the record of a session that is ready stays in memory")
+}
+
+func TestMarkReadyFindsWhatAnotherReplicaHasDone(t *testing.T) {
+	here, there := replicas()
+	id := mustCreate(t, here, principal.Anonymous, "a")
+	must.Get(there.MarkReady(t.Context(), principal.Anonymous, id))(t).Release()
+	must.Do(t, use(t, there, id, func(l *StoredSession) error { return l.storeLevel(t.Context(), mcp.LevelError) }))
+	must.Get(here.MarkReady(t.Context(), principal.Anonymous, id))(t).Release()
+	l := mustOpen(t, here, principal.Anonymous, id)
+	must.CheckEqual(t, l.level.get(), mcp.LevelError, "the level that the client has set at another replica")
+	l.Release()
+
+	ended := mustCreate(t, here, principal.Anonymous, "a")
+	must.Do(t, there.Delete(t.Context(), principal.Anonymous, ended))
+	must.CheckIs(t, must.Err(here.MarkReady(t.Context(), principal.Anonymous, ended)), ErrNoSession)
+	must.CheckEqual(t, len(here.live), 1, "sessions in memory")
+	must.CheckIs(t, must.Err(here.MarkReady(t.Context(), user(t, "ada"), id)), ErrNoSession, "another principal")
 }

@@ -113,12 +113,20 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 	if !s.quota.add(owner, key, order, most, s.expired(ctx)) && !s.displace(ctx, owner, key, order) {
 		return "", ErrTooManySessions
 	}
-	_, err = s.store.Put(ctx, key, state.Encode(), store.PutOptions{TTL: s.limits.Uninitialized, IfAbsent: true})
-	if err == nil {
-		return id, nil
+	record := state.Encode()
+	version, err := s.store.Put(ctx, key, record, store.PutOptions{TTL: s.limits.Uninitialized, IfAbsent: true})
+	if err != nil {
+		s.quota.remove(key)
+		return "", fmt.Errorf("cannot write session: %w", err)
 	}
-	s.quota.remove(key)
-	return "", fmt.Errorf("cannot write session: %w", err)
+	s.mu.Lock()
+	ss, err := s.add(sessionRef{who, id}, key, state, store.Item{Value: record, Version: version})
+	s.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	ss.Release()
+	return id, nil
 }
 
 // nextUse counts a new session.
@@ -226,6 +234,32 @@ func isSessionID(id string) bool {
 	return err == nil && !strings.ContainsAny(id, "\r\n") // the decoder would skip them
 }
 
+// MarkReady is Use for notifications/initialized: from then on the idle limit applies. If the session is in memory as
+// it was created, the write that records the notification also finds out whether it still exists.
+func (s *Sessions) MarkReady(ctx context.Context, who principal.Principal, id string) (ss *StoredSession, err error) {
+	ref := sessionRef{who, id}
+	s.mu.Lock()
+	if ss = s.live[ref]; ss != nil && ss.record != nil && !ss.Ready {
+		s.acquire(ss)
+	} else {
+		ss = nil
+	}
+	s.mu.Unlock()
+	if ss == nil {
+		if ss, err = s.Use(ctx, who, id, false); err != nil {
+			return nil, err
+		}
+	}
+	if err = ss.MarkReady(ctx); err == nil {
+		return ss, nil
+	}
+	ss.Release()
+	if errors.Is(err, ErrNoSession) {
+		s.end(ref, ss.key)
+	}
+	return nil, err
+}
+
 // Use finds a session for one use, which Release ends, and renews the session's life if renew is set. It needs one
 // store operation if the session is in memory. The error is ErrNoSession or the store's.
 func (s *Sessions) Use(ctx context.Context, who principal.Principal, id string, renew bool) (ss *StoredSession,
@@ -308,21 +342,32 @@ func (s *Sessions) adopt(ref sessionRef, key string, known *StoredSession, befor
 	if err != nil {
 		return nil, err
 	}
-	if ss != nil { // another replica has changed it while it is in use
-		ss.Ready = state.Ready
-		ss.level.set(state.LogLevel)
-		ss.subscriptions.restore(&state)
-	} else {
+	if ss == nil {
 		ref.ID = strings.Clone(ref.ID) // it may be a part of a larger text
-		ss = &StoredSession{sessionRef: ref, key: key, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight}}
-		if ss.Session, err = s.server.Resume(ref.who, state, ss.inflight); err != nil {
-			return nil, fmt.Errorf("%w: %w", errBadState, err)
+		if ss, err = s.add(ref, key, state, item); err == nil {
+			ss.deferred.queued = queued
 		}
-		ss.stored, ss.Source, ss.deferred.queued = ss, ref.ID, queued
-		s.live[ref], s.byKey[key] = ss, ss
+		return ss, err
 	}
+	// another replica has changed it while it is in use
+	ss.Ready = state.Ready
+	ss.level.set(state.LogLevel)
+	ss.subscriptions.restore(&state)
 	ss.version, ss.record = item.Version, item.Value
 	ss.setNewest(state.Streams)
+	return s.acquire(ss), nil
+}
+
+// add restores a session from its record and begins the first use. The caller holds mu. The error is errBadState.
+func (s *Sessions) add(ref sessionRef, key string, state State, item store.Item) (ss *StoredSession, err error) {
+	ss = &StoredSession{sessionRef: ref, key: key, sessions: s, inflight: &rpc.Inflight{Max: s.server.MaxInflight},
+		version: item.Version, record: item.Value}
+	if ss.Session, err = s.server.Resume(ref.who, state, ss.inflight); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadState, err)
+	}
+	ss.stored, ss.Source = ss, ref.ID
+	ss.setNewest(state.Streams)
+	s.live[ref], s.byKey[key] = ss, ss
 	return s.acquire(ss), nil
 }
 
