@@ -138,6 +138,11 @@ func (f *fleet) sessionCalls(all map[string]func() func()) {
 		s := f.session()
 		return func() { f.text(s.send(0, http.MethodDelete, "", "Mcp-Session-Id", s.id)) }
 	}
+	all["`DELETE`, 2024-11-05, which has no resumable streams"] = func() func() {
+		body := strings.Replace(initializeBody, "2025-11-25", "2024-11-05", 1)
+		id := f.send(0, http.MethodPost, body).Header.Get("Mcp-Session-Id")
+		return func() { f.text(f.send(0, http.MethodDelete, "", "Mcp-Session-Id", id)) }
+	}
 }
 
 func (f *fleet) streamCalls(all map[string]func() func()) {

@@ -181,6 +181,7 @@ var callTable = []callCost{
 	{"`resources/unsubscribe`", "Publish, Put, Touch"},
 	{"`logging/setLevel`", "Put, Touch"},
 	{"`DELETE`", "Delete, Drop, Publish, Touch"},
+	{"`DELETE`, 2024-11-05, which has no resumable streams", "Delete, Publish, Touch"},
 
 	{"**Task**, 2026-07-28", ""},
 	{"creation", "2 Add, Put, Subscribe"},

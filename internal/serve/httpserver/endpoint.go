@@ -238,7 +238,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, id string) {
 		s.rejectSession(w, r, jsonrpc.ID{}, err)
 		return
 	}
-	s.Streams.endSession(live.Key())
+	s.Streams.endSession(live.Key(), revision.ResumableStreams.In(live.Revision))
 	respondEmpty(w, http.StatusNoContent)
 }
 

@@ -142,7 +142,7 @@ func (s *Server) RefreshSession(ctx context.Context, session string) {
 	s.Streams.endTakenOver(session)
 	switch {
 	case errors.Is(err, legacy.ErrNoSession):
-		s.Streams.endSession(session)
+		s.Streams.endSession(session, true)
 	case err != nil && ctx.Err() == nil:
 		s.Logger.ErrorContext(ctx, "cannot read a session that another replica has changed", "error", err)
 	}

@@ -254,7 +254,7 @@ func TestOnlyEventOfAStreamIsLogged(t *testing.T) {
 		a.server, a.live, a.x, x.stream.answer = s, live, x, a
 		if deleted {
 			must.Do(t, s.Sessions.Delete(t.Context(), principal.Anonymous, live.ID))
-			s.Streams.endSession(live.Key())
+			s.Streams.endSession(live.Key(), true)
 		}
 		reply := []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 		s.respond(x, a, &reply, new(outcome))

@@ -264,8 +264,8 @@ func (a *Streams) drop(group string) {
 	}
 }
 
-// endSession ends the streams of a session and deletes their events.
-func (a *Streams) endSession(group string) {
+// endSession ends the streams of a session and deletes their events. Logged says that the log may have events.
+func (a *Streams) endSession(group string, logged bool) {
 	a.mu.Lock()
 	streams := a.sessions[group]
 	delete(a.sessions, group)
@@ -276,7 +276,9 @@ func (a *Streams) endSession(group string) {
 		s.mu.Unlock()
 		s.end()
 	}
-	a.drop(group)
+	if logged {
+		a.drop(group)
+	}
 }
 
 // close ends the standalone streams. A standalone stream that begins later ends when its
