@@ -69,7 +69,7 @@ func (s *redisStore) Publish(ctx context.Context, topic string, message []byte) 
 		command := redis.NewCmd(ctx, "publish", s.bus.prefix+topic, text)
 		// In a cluster, one server publishes all messages of a topic, which keeps their order.
 		command.SetFirstKeyPos(1)
-		return once(ctx, s.client, command)
+		return once(ctx, s, command)
 	})
 	return err
 }

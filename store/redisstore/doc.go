@@ -9,8 +9,9 @@
 // The program in the directory examples/replica is complete, with keys that can be rotated.
 //
 // It needs version 7 of Redis or Valkey, alone, with Sentinel or as a cluster. Each operation
-// is one round trip. Put, Touch, Add, Append, ReadAfter and List are atomic: where one
-// command is not enough, a script runs on the Redis server.
+// is one round trip, which the operations of a busy server share except in a cluster. Put,
+// Touch, Add, Append, ReadAfter and List are atomic: where one command is not enough, a script
+// runs on the Redis server.
 //
 // # Configuration of Redis
 //

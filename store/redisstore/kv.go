@@ -44,11 +44,15 @@ func parseRecord(key string, record []byte) (store.Item, error) {
 func (s *redisStore) Get(ctx context.Context, key string) (store.Item, error) {
 	return do(ctx, s, func(ctx context.Context) (store.Item, error) {
 		name := s.name(itemKind, key)
-		record, err := s.client.Get(ctx, name).Bytes()
-		if err != nil {
-			return store.Item{}, explain(ctx, err)
+		record, err := once(ctx, s, redis.NewCmd(ctx, "get", name))
+		if errors.Is(err, ErrUnavailable) { // a connection has ended, perhaps
+			record, err = once(ctx, s, redis.NewCmd(ctx, "get", name))
 		}
-		return parseRecord(name, record)
+		if err != nil {
+			return store.Item{}, err
+		}
+		text, _ := record.(string)
+		return parseRecord(name, []byte(text))
 	})
 }
 
@@ -59,7 +63,7 @@ func (s *redisStore) Touch(ctx context.Context, key string, ttl time.Duration) (
 	}
 	return do(ctx, s, func(ctx context.Context) (store.Item, error) {
 		name := s.name(itemKind, key)
-		record, err := touchScript.run(ctx, s.client, []string{name}, milliseconds(ttl))
+		record, err := touchScript.run(ctx, s, []string{name}, milliseconds(ttl))
 		if err != nil {
 			return store.Item{}, err
 		}
@@ -94,15 +98,15 @@ func (s *redisStore) put(ctx context.Context, name string, record []byte, opt st
 	ttl := milliseconds(opt.TTL)
 	switch {
 	case opt.IfVersion != 0:
-		return outcome(putScript.run(ctx, s.client, []string{name}, record, ttl, encodeVersion(opt.IfVersion)))
+		return outcome(putScript.run(ctx, s, []string{name}, record, ttl, encodeVersion(opt.IfVersion)))
 	case opt.IfAbsent:
-		_, err := once(ctx, s.client, redis.NewCmd(ctx, "set", name, record, "px", ttl, "nx"))
+		_, err := once(ctx, s, redis.NewCmd(ctx, "set", name, record, "px", ttl, "nx"))
 		if errors.Is(err, store.ErrNotFound) { // nil is the answer if the key exists
 			return store.ErrConflict
 		}
 		return err
 	default:
-		_, err := once(ctx, s.client, redis.NewCmd(ctx, "set", name, record, "px", ttl))
+		_, err := once(ctx, s, redis.NewCmd(ctx, "set", name, record, "px", ttl))
 		return err
 	}
 }
@@ -116,7 +120,7 @@ func (s *redisStore) putInFullMemory(ctx context.Context, name string, record []
 	} else if opt.IfVersion != 0 {
 		condition = encodeVersion(opt.IfVersion)
 	}
-	return outcome(replaceScript.run(ctx, s.client, []string{name}, record, milliseconds(opt.TTL), condition))
+	return outcome(replaceScript.run(ctx, s, []string{name}, record, milliseconds(opt.TTL), condition))
 }
 
 // errMaxMemory is the store.ErrFull that is returned if a script finds that maxmemory is
@@ -143,7 +147,7 @@ func outcome(result any, err error) error {
 // Delete implements [store.KV].
 func (s *redisStore) Delete(ctx context.Context, key string) error {
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
-		return once(ctx, s.client, redis.NewCmd(ctx, "unlink", s.name(itemKind, key)))
+		return once(ctx, s, redis.NewCmd(ctx, "unlink", s.name(itemKind, key)))
 	})
 	return err
 }

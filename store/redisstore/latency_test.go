@@ -105,6 +105,70 @@ func TestContextEndsWhileRedisDoesNotAnswer(t *testing.T) {
 	})
 }
 
+// Commands that wait at the same time share a round trip, and each has its own outcome.
+func TestWaitingCommandsShareARoundTrip(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		p := newProxy(t, start(t, program).addr)
+		s := connect(t, at(p.addr))
+		if _, err := s.Put(ctx, "k", nil, hour); err != nil { // opens a connection
+			t.Fatal(err)
+		}
+		busy := &redisStore{client: s.client, waiting: make(chan request, maxPipelined)}
+		var all []request
+		for _, args := range [][]any{{"set", "a", "1"}, {"lpop", "a"}, {"get", "none"}, {"get", "a"}} {
+			all = append(all, request{redis.NewCmd(ctx, args...), make(chan struct{})})
+			busy.waiting <- all[len(all)-1]
+		}
+		close(busy.waiting)
+		before := p.trips.Load()
+		busy.work()
+		if n := p.trips.Load() - before; n != 1 {
+			t.Errorf("%d commands take %d round trips", len(all), n)
+		}
+		for i, want := range []string{
+			"set a 1: OK", "lpop a: WRONGTYPE Operation against a key holding the wrong kind of value",
+			"get none: redis: nil", "get a: 1",
+		} {
+			<-all[i].done
+			if got := all[i].command.String(); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+	})
+}
+
+// A command whose context ends while it waits is not sent.
+func TestACommandWithoutACallerIsNotSent(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		server := start(t, program)
+		o := at(server.addr)
+		o.Conns = 1
+		s := connect(t, o)
+		var blocking sync.WaitGroup
+		blocking.Go(func() {
+			if err := s.process(ctx, redis.NewCmd(ctx, "blpop", "list", 0)); err != nil {
+				t.Errorf("BLPOP: %v", err)
+			}
+		})
+		wait(t, "the only connection is busy", func() error {
+			if n := field(server.command("info", "clients").(string), "blocked_clients"); n != "1" {
+				return fmt.Errorf("%s clients are blocked", n)
+			}
+			return nil
+		})
+		limited, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if _, err := s.Put(limited, "k", nil, hour); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Put: %v", err)
+		}
+		server.command("rpush", "list", "x")
+		blocking.Wait()
+		if _, err := s.Get(ctx, "k"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Get: %v, want ErrNotFound", err)
+		}
+	})
+}
+
 // next returns the next message of a subscription.
 func next(s *store.Subscription) (store.Message, error) {
 	select {

@@ -24,7 +24,7 @@ func (s *redisStore) Append(ctx context.Context, key store.StreamKey, seq uint64
 	}
 	text := string(entry) // a copy: the operation may continue after ctx has ended
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
-		last, err := appendScript.run(ctx, s.client, []string{s.name(groupKind, key.Group)},
+		last, err := appendScript.run(ctx, s, []string{s.name(groupKind, key.Group)},
 			key.Stream, seq, text, milliseconds(opt.TTL), opt.MaxEntries, opt.MaxBytes, storecheck.LogOverhead)
 		if err == nil && last != "" {
 			err = fmt.Errorf("%w: entry %d cannot follow entry %v", store.ErrConflict, seq, last)
@@ -40,7 +40,7 @@ func (s *redisStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uin
 		return nil, errors.Join(ctx.Err(), store.ErrNotFound)
 	}
 	return do(ctx, s, func(ctx context.Context) ([][]byte, error) {
-		result, err := readAfterScript.run(ctx, s.client, []string{s.name(groupKind, key.Group)}, key.Stream, seq)
+		result, err := readAfterScript.run(ctx, s, []string{s.name(groupKind, key.Group)}, key.Stream, seq)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func (s *redisStore) ReadAfter(ctx context.Context, key store.StreamKey, seq uin
 // Drop implements [store.Log].
 func (s *redisStore) Drop(ctx context.Context, group string) error {
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
-		return once(ctx, s.client, redis.NewCmd(ctx, "unlink", s.name(groupKind, group)))
+		return once(ctx, s, redis.NewCmd(ctx, "unlink", s.name(groupKind, group)))
 	})
 	return err
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -16,7 +17,9 @@ import (
 // DefaultPrefix is the default of [Options].Prefix.
 const DefaultPrefix = "parley:"
 
-const defaultConns = 16
+// With few connections, the operations of a busy server share round trips; with more than one, a long value delays only
+// some of them. In a cluster each operation has a connection for itself.
+const defaultConns, defaultClusterConns = 4, 16
 
 // Options say how to reach Redis. Addrs is required.
 type Options struct {
@@ -47,8 +50,8 @@ type Options struct {
 	Prefix string
 
 	// Conns is the maximum number of connections to each Redis server, in addition to one
-	// for subscriptions. 0 means 16. An operation uses a connection for one round
-	// trip.
+	// for subscriptions. 0 means 4, or 16 in a cluster. Operations that wait for a connection
+	// share the next round trip; in a cluster, each uses a connection for one round trip.
 	Conns int
 
 	// AllowEviction permits a maxmemory-policy other than noeviction.
@@ -146,11 +149,14 @@ const (
 	ioTimeout   = 5 * time.Second
 )
 
-func (o *Options) client() redis.UniversalClient {
-	conns := o.Conns
-	if conns == 0 {
-		conns = defaultConns
+func (o *Options) conns() int {
+	if o.Cluster {
+		return cmp.Or(o.Conns, defaultClusterConns)
 	}
+	return cmp.Or(o.Conns, defaultConns)
+}
+
+func (o *Options) client() redis.UniversalClient {
 	u := &redis.UniversalOptions{
 		Addrs: o.Addrs, MasterName: o.MasterName, DB: o.DB,
 		Username: o.Username, Password: o.Password, SentinelUsername: o.SentinelUsername,
@@ -159,7 +165,7 @@ func (o *Options) client() redis.UniversalClient {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		DialTimeout:              dialTimeout, DialerRetries: 1, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout,
 		ContextTimeoutEnabled: true,
-		PoolSize:              conns, PipelinePoolSize: -1,
+		PoolSize:              o.conns(), PipelinePoolSize: -1,
 	}
 	switch {
 	case o.MasterName != "":

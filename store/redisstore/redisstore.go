@@ -33,7 +33,9 @@ type redisStore struct {
 	closed bool
 	active sync.WaitGroup // counts operations; Add only with mu held and closed false
 
-	jobs    chan func()    // unbuffered: passes operations to idle workers
+	// waiting has the commands for the workers. It is nil in a cluster, where a server that does not answer must not
+	// delay commands for the others. It has no buffer: a command whose context ends while it waits is not sent.
+	waiting chan request
 	workers sync.WaitGroup // Add only during an operation
 }
 
@@ -44,9 +46,15 @@ func Open(ctx context.Context, o Options) (Store, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &redisStore{client: o.client(), prefix: o.Prefix, jobs: make(chan func())}
+	s := &redisStore{client: o.client(), prefix: o.Prefix}
 	if s.prefix == "" {
 		s.prefix = DefaultPrefix
+	}
+	if !o.Cluster {
+		s.waiting = make(chan request)
+		for range o.conns() {
+			s.workers.Go(s.work)
+		}
 	}
 	// In Redis, all databases share their channels.
 	s.bus.init(s.client, s.prefix+"b"+strconv.Itoa(o.DB)+":")
@@ -68,7 +76,9 @@ func (s *redisStore) Close() error {
 	s.bus.close()
 	err := s.client.Close() // ends the operations in progress
 	s.active.Wait()
-	close(s.jobs)
+	if s.waiting != nil {
+		close(s.waiting)
+	}
 	s.workers.Wait()
 	if err != nil {
 		return fmt.Errorf("redisstore: cannot close connections: %w", err)
@@ -117,8 +127,7 @@ func field(info, name string) string {
 	return value
 }
 
-// do runs an operation and returns its result, or the error of ctx as soon as it ends. The
-// operation then ends on its own, after its time-outs at the latest.
+// do runs an operation unless ctx has ended or the store is closed.
 func do[T any](ctx context.Context, s *redisStore, operation func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := ctx.Err(); err != nil {
@@ -131,53 +140,70 @@ func do[T any](ctx context.Context, s *redisStore, operation func(context.Contex
 	}
 	s.active.Add(1)
 	s.mu.Unlock()
-
-	if ctx.Done() == nil {
-		defer s.active.Done()
-		return operation(ctx)
-	}
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	s.run(func() {
-		defer s.active.Done()
-		value, err := operation(ctx)
-		done <- result{value, err}
-	})
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		return zero, ctx.Err()
-	}
+	defer s.active.Done()
+	return operation(ctx)
 }
 
-// idleTime is how long a worker stays idle before it ends.
-const idleTime = time.Second
+const maxPipelined = 64 // commands that share a round trip
 
-// run runs an operation in another goroutine. The goroutine then waits for more operations, because the stack of a new
-// goroutine grows several times during a go-redis command, which costs a tenth of an operation.
-func (s *redisStore) run(operation func()) {
-	select {
-	case s.jobs <- operation:
-	default:
-		s.workers.Go(func() { s.work(operation) })
-	}
+// request is a command that a caller waits for.
+type request struct {
+	command redis.Cmder
+	done    chan struct{}
 }
 
-func (s *redisStore) work(operation func()) {
-	idle := time.NewTimer(idleTime)
-	defer idle.Stop()
-	for operation != nil { // jobs yields nil when the store is closed
-		operation()
-		idle.Reset(idleTime)
+// process executes a command. It returns the error of ctx as soon as that ends; a command that was sent then ends by
+// itself, at the latest after the time-outs of the network.
+func (s *redisStore) process(ctx context.Context, command redis.Cmder) error {
+	r := request{command, make(chan struct{})}
+	if s.waiting == nil {
+		s.workers.Go(func() { s.execute([]request{r}) })
+	} else {
 		select {
-		case operation = <-s.jobs:
-		case <-idle.C:
-			return
+		case s.waiting <- r:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
+	}
+	select {
+	case <-r.done:
+		return command.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// work executes the commands that wait, all in one pipeline, until the store is closed.
+func (s *redisStore) work() {
+	for r := range s.waiting {
+		all := append(make([]request, 0, 8), r)
+		for more := true; more && len(all) < maxPipelined; {
+			select {
+			case r, more = <-s.waiting:
+				if more {
+					all = append(all, r)
+				}
+			default:
+				more = false
+			}
+		}
+		s.execute(all)
+	}
+}
+
+func (s *redisStore) execute(all []request) {
+	ctx := context.Background()
+	if len(all) == 1 {
+		_ = s.client.Process(ctx, all[0].command)
+	} else {
+		pipeline := s.client.Pipeline()
+		for _, r := range all {
+			_ = pipeline.Process(ctx, r.command)
+		}
+		_, _ = pipeline.Exec(ctx)
+	}
+	for _, r := range all {
+		close(r.done)
 	}
 }
 

@@ -54,22 +54,22 @@ func newScript(source string) script {
 
 // run executes the script by its hash, and sends the source if the Redis server does not
 // know it, for instance after a restart.
-func (sc script) run(ctx context.Context, c redis.UniversalClient, keys []string, arguments ...any) (any, error) {
-	result, err := sc.eval(ctx, c, "evalsha", sc.sha, keys, arguments)
+func (sc script) run(ctx context.Context, s *redisStore, keys []string, arguments ...any) (any, error) {
+	result, err := sc.eval(ctx, s, "evalsha", sc.sha, keys, arguments)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		result, err = sc.eval(ctx, c, "eval", sc.source, keys, arguments)
+		result, err = sc.eval(ctx, s, "eval", sc.source, keys, arguments)
 	}
 	return result, err
 }
 
-func (sc script) eval(ctx context.Context, c redis.UniversalClient, command, name string, keys []string,
+func (sc script) eval(ctx context.Context, s *redisStore, command, name string, keys []string,
 	arguments []any) (any, error) {
 	args := make([]any, 0, 3+len(keys)+len(arguments))
 	args = append(args, command, name, strconv.Itoa(len(keys)))
 	for _, key := range keys {
 		args = append(args, key)
 	}
-	return once(ctx, c, redis.NewCmd(ctx, append(args, arguments...)...))
+	return once(ctx, s, redis.NewCmd(ctx, append(args, arguments...)...))
 }
 
 // Pauses before a command that Redis has rejected is sent again.
@@ -82,11 +82,14 @@ const (
 // have been executed. Commands that Redis rejected without executing them are sent again: to
 // the server that owns the slot after MOVED, and for less than a second while Redis says
 // that it will accept them soon.
-func once(ctx context.Context, c redis.UniversalClient, command *redis.Cmd) (any, error) {
+func once(ctx context.Context, s *redisStore, command *redis.Cmd) (any, error) {
 	for pause := minPause; ; pause *= 2 {
-		err := c.Process(ctx, unrepeatable{command})
-		if pause > maxPause || !rejected(err) {
-			return command.Val(), explain(ctx, err)
+		err := s.process(ctx, unrepeatable{command})
+		switch {
+		case err == nil:
+			return command.Val(), nil
+		case pause > maxPause || !rejected(err):
+			return nil, explain(ctx, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -21,9 +21,9 @@ func (s *redisStore) Add(ctx context.Context, set, member string, ttl time.Durat
 	}
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
 		names, ms := s.setNames(set), milliseconds(ttl)
-		result, err := addScript.run(ctx, s.client, names, member, ms, limit)
+		result, err := addScript.run(ctx, s, names, member, ms, limit)
 		if full(err) {
-			return nil, outcome(addFullScript.run(ctx, s.client, names, member, ms, limit, "full"))
+			return nil, outcome(addFullScript.run(ctx, s, names, member, ms, limit, "full"))
 		}
 		if err == nil && result == "full" {
 			return nil, fmt.Errorf("%w: the set has %d members: %w", store.ErrFull, limit, store.ErrConflict)
@@ -36,7 +36,7 @@ func (s *redisStore) Add(ctx context.Context, set, member string, ttl time.Durat
 // Remove implements [store.Set].
 func (s *redisStore) Remove(ctx context.Context, set, member string) error {
 	_, err := do(ctx, s, func(ctx context.Context) (any, error) {
-		return nil, outcome(removeScript.run(ctx, s.client, s.setNames(set), member))
+		return nil, outcome(removeScript.run(ctx, s, s.setNames(set), member))
 	})
 	return err
 }
@@ -47,7 +47,7 @@ func (s *redisStore) List(ctx context.Context, set, after string, limit int) ([]
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	return do(ctx, s, func(ctx context.Context) ([]string, error) {
-		result, err := listScript.run(ctx, s.client, s.setNames(set), after, limit)
+		result, err := listScript.run(ctx, s, s.setNames(set), after, limit)
 		if err != nil {
 			return nil, err
 		}
