@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"reflect"
@@ -20,6 +22,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/syncbuffer"
+	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/mcptest"
@@ -365,5 +368,45 @@ func TestGoexitIsAnsweredLikeAPanic(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Middleware that calls runtime.Goexit in a handshake or a ping is answered, and ends neither the connection nor the
+// session.
+func TestGoexitInTheMiddlewareOfAHandshakeIsAnswered(t *testing.T) {
+	const internalError = `"error":{"code":-32603,"message":"internal error"}`
+	exiting := func() *server.Server {
+		s := httpServer()
+		s.Middleware = append(s.Middleware, func(next call.Handler) call.Handler {
+			return func(ctx context.Context, c *call.Call) (any, error) {
+				if meta, ok := c.Params().Get("_meta"); ok && strings.Contains(string(meta), `"exit":`) {
+					runtime.Goexit()
+				}
+				return next(ctx, c)
+			}
+		})
+		return s
+	}
+	onEverySurface(t, exiting, func(t *testing.T, s surface) {
+		if s.revision.Modern() {
+			return
+		}
+		for id := 1; id <= 3; id++ {
+			for _, method := range []string{mcp.MethodInitialize, mcp.MethodPing} {
+				must.CheckContains(t, s.ask(id, method, `"_meta":{"exit":1}`), internalError, method)
+			}
+			must.CheckContains(t, s.ask(id, mcp.MethodCallTool, `"name":"echo","arguments":{"text":"alive"}`), "alive",
+				"the next call")
+		}
+	})
+	web := httptest.NewServer(exiting())
+	defer web.Close()
+	for _, test := range []struct{ meta, want string }{
+		{`{"exit":1}`, internalError}, {`{}`, `"protocolVersion":"2025-11-25"`},
+	} {
+		body := strings.Replace(fmt.Sprintf(wiretest.Initialize, mcp.V20251125), `"params":{`,
+			`"params":{"_meta":`+test.meta+`,`, 1)
+		resp := must.Get(http.DefaultClient.Do(wiretest.NewRequest(t.Context(), http.MethodPost, web.URL, body)))(t)
+		must.CheckContains(t, wiretest.Text(t, resp), test.want)
 	}
 }

@@ -309,7 +309,8 @@ func (x *pair) startRequest(ctx context.Context, m *jsonrpc.Message, c *rpc.Call
 	if x.inOrder(m) { // if the queue is full, only this client waits
 		defer x.running.Done()
 		var out []byte
-		if !x.inHandshake(func() { x.session.Serve(ctx, &out, m, x.stream) }) {
+		serve := func() { x.session.Serve(ctx, &out, m, x.stream) }
+		if !x.inHandshake(func() { rpc.Isolate(serve) }) { // the response is for another connection
 			return false, false
 		}
 		_ = x.stream.Write(x.ctx, out)

@@ -204,7 +204,14 @@ func (s *Server) initialize(w http.ResponseWriter, r *http.Request, x *exchange)
 	m, who := &x.message, principalOf(r)
 	session := s.Legacy.NewSession(who)
 	reply := rpc.NewBuffer()
+	x.stream.exited = true
+	defer func() {
+		if x.stream.exited {
+			s.respond(x, s.open(r, x), reply, new(outcome))
+		}
+	}()
 	session.Serve(r.Context(), reply, m, nil)
+	x.stream.exited = false
 	if session.Initialized() {
 		id, err := s.Sessions.Create(r.Context(), who, addressOf(r), session.State)
 		if err != nil {

@@ -78,8 +78,8 @@ func (s *Server) Resume(who principal.Principal, state State, inflight *rpc.Infl
 
 var _ rpc.Protocol = (*Session)(nil)
 
-// Serve serves one request and appends the response to *dst, as AppendReply does. It is safe for concurrent use after
-// the handshake.
+// Serve serves one request and appends the response to *dst, as AppendReply does. If middleware calls runtime.Goexit,
+// Serve appends the response but does not return. It is safe for concurrent use after the handshake.
 func (s *Session) Serve(ctx context.Context, dst *[]byte, m *jsonrpc.Message, stream rpc.Stream) {
 	c, fault := s.NewCall(rpc.Sender{}, m, revision.Class{})
 	if fault == nil {
@@ -148,19 +148,18 @@ func (s *Session) AppendReply(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error
 	return s.server.Engine.AppendReply(dst, c)
 }
 
-// appendOwn is AppendReply for the methods of the session itself. Until the handshake is over, this goroutine reads
-// from the connection, and middleware must not end it.
+// appendOwn is AppendReply for the methods of the session itself.
 func (s *Session) appendOwn(dst *[]byte, c *rpc.Call) (reported *jsonrpc.Error) {
 	served := false
-	rpc.Isolate(func() {
-		reported = s.server.Engine.AppendReply(dst, c)
-		served = reported == nil
-	})
-	if c.Method() == mcp.MethodInitialize {
-		s.begin(served)
-	} else {
-		s.pings.Add(-1)
-	}
+	defer func() { // also if middleware calls runtime.Goexit
+		if c.Method() == mcp.MethodInitialize {
+			s.begin(served)
+		} else {
+			s.pings.Add(-1)
+		}
+	}()
+	reported = s.server.Engine.AppendReply(dst, c)
+	served = reported == nil
 	return reported
 }
 

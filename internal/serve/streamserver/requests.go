@@ -101,7 +101,7 @@ func (t *turn) receive(ctx context.Context, data []byte) {
 		c.writeError(ctx, m.ID, fault)
 	case inOrder:
 		var reply []byte
-		p.AppendReply(&reply, accepted)
+		rpc.Isolate(func() { p.AppendReply(&reply, accepted) }) // this goroutine reads from the connection
 		c.write(ctx, reply)
 	case m.Method == mcp.MethodPing && class.Era == revision.Legacy:
 		c.ping(ctx, p, accepted)
@@ -142,11 +142,13 @@ func (c *connection) ping(ctx context.Context, p rpc.Protocol, accepted *rpc.Cal
 	counted := c.begin() // false during a shutdown, which still answers pings
 	go func() {
 		var reply []byte
+		defer func() { // also if middleware calls runtime.Goexit
+			c.write(c.ctx, reply)
+			if counted {
+				c.running.Done()
+			}
+		}()
 		p.AppendReply(&reply, accepted)
-		c.write(c.ctx, reply)
-		if counted {
-			c.running.Done()
-		}
 	}()
 }
 
