@@ -105,25 +105,28 @@ var errBadState = fmt.Errorf("%w: its record is malformed, encrypted with keys t
 
 // DecodeState decodes the result of Encode. The state contains views of raw, because every request decodes it.
 func DecodeState(raw []byte) (s State, err error) {
-	revision, _ := jsonrpc.Get(raw, "revision")
-	s.Revision = mcp.Revision(jsonrpc.Unquote(revision))
-	s.Info, _ = jsonrpc.Get(raw, "info")
-	s.Capabilities, _ = jsonrpc.Get(raw, "capabilities")
-	ready, _ := jsonrpc.Get(raw, "ready")
-	s.Ready = string(ready) == "true"
-	level, _ := jsonrpc.Get(raw, "logLevel")
-	s.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(level))
-	address, _ := jsonrpc.Get(raw, "address")
-	s.Address = jsonrpc.Unquote(address)
-	if streams, ok := jsonrpc.Get(raw, "streams"); ok {
-		if s.Streams, err = strconv.Atoi(string(streams)); err != nil {
-			return s, errBadState
+	for name, value := range jsonrpc.All(raw) {
+		switch name {
+		case "revision":
+			s.Revision = mcp.Revision(jsonrpc.Unquote(value))
+		case "info":
+			s.Info = value
+		case "capabilities":
+			s.Capabilities = value
+		case "ready":
+			s.Ready = string(value) == "true"
+		case "logLevel":
+			s.LogLevel = mcp.LoggingLevel(jsonrpc.Unquote(value))
+		case "address":
+			s.Address = jsonrpc.Unquote(value)
+		case "streams":
+			s.Streams, err = strconv.Atoi(string(value))
+		case "stream":
+			s.Stream = jsonrpc.Unquote(value)
+		case "subscribed":
+			err = jsonv2.Unmarshal(value, &s.Subscribed)
 		}
-	}
-	stream, _ := jsonrpc.Get(raw, "stream")
-	s.Stream = jsonrpc.Unquote(stream)
-	if subscribed, ok := jsonrpc.Get(raw, "subscribed"); ok {
-		if jsonv2.Unmarshal(subscribed, &s.Subscribed) != nil {
+		if err != nil {
 			return s, errBadState
 		}
 	}
