@@ -39,32 +39,32 @@ export PAGES := $(shell { cat *.md .goreleaser.yaml scripts/image; find deploy -
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# leg prints how long the command behind it takes.
-leg = @TIMEFORMAT='leg $(1): %0R s'; time
+# step prints how long the command behind it takes.
+step = @TIMEFORMAT='step $(1): %0R s'; time
 
 .PHONY: test
 test: ## Run the tests: 8 minutes on two cores once everything is installed and compiled
-	$(call leg,tools) $(MAKE) --no-print-directory tools
+	$(call step,tools) $(MAKE) --no-print-directory tools
 	@# The package that takes longest begins first. Many tests wait for processes, so more of them run at once than cores.
-	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration -p=3 -parallel=6 -timeout=20m ./cmd/parley \
+	$(call step,packages) $(GO) test -race -shuffle=on -tags=integration -p=3 -parallel=6 -timeout=20m ./cmd/parley \
 		$$(grep -v -e /internal/house$$ -e /faults$$ <<<"$(WORK)")
 	@# like programs in other repositories
-	$(call leg,outside) env GOWORK=off bash -ec 'for dir in examples/own{gateway,extension} bench/tmdevlab; do \
+	$(call step,outside) env GOWORK=off bash -ec 'for dir in examples/own{gateway,extension} bench/tmdevlab; do \
 		$(GO) -C $$dir vet ./...; $(GO) -C $$dir test ./...; done'
-	$(call leg,allocations) $(GO) test ./bench # the race detector changes the allocation counts
-	$(call leg,browser) $(MAKE) --no-print-directory test-browser
-	$(call leg,conformance) $(MAKE) --no-print-directory conformance FLAGS='-race -leg server-all -leg client-all'
+	$(call step,allocations) $(GO) test ./bench # the race detector changes the allocation counts
+	$(call step,browser) $(MAKE) --no-print-directory test-browser
+	$(call step,conformance) $(MAKE) --no-print-directory conformance FLAGS='-race -leg server-all -leg client-all'
 
 .PHONY: test-all
 test-all: ## Run the tests that take longer, too: platforms, installation, faults, the whole conformance suite
-	$(call leg,tools) $(MAKE) --no-print-directory tools
-	$(call leg,lint) $(MAKE) --no-print-directory lint WORK=work
-	$(call leg,platforms) $(MAKE) --no-print-directory cross build
-	$(call leg,installation) scripts/check-install
-	$(call leg,packages) $(GO) test -race -shuffle=on -tags=integration,long -timeout=20m \
+	$(call step,tools) $(MAKE) --no-print-directory tools
+	$(call step,lint) $(MAKE) --no-print-directory lint WORK=work
+	$(call step,platforms) $(MAKE) --no-print-directory cross build
+	$(call step,installation) scripts/check-install
+	$(call step,packages) $(GO) test -race -shuffle=on -tags=integration,long -timeout=20m \
 		$$($(GO) list -tags=integration work | grep -v /internal/house$$)
-	$(call leg,browser) $(MAKE) --no-print-directory test-browser
-	$(call leg,conformance) $(MAKE) --no-print-directory conformance
+	$(call step,browser) $(MAKE) --no-print-directory test-browser
+	$(call step,conformance) $(MAKE) --no-print-directory conformance
 
 .PHONY: build
 build: ## Build the program as a static binary, .out/parley
@@ -105,10 +105,10 @@ lint: ## Run gofmt, go vet, staticcheck and the house rules, which include the A
 	@unformatted=$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l -s); \
 	if [[ -n $$unformatted ]]; then echo "gofmt -s would change:"; echo "$$unformatted"; exit 1; fi
 	@# With -race the dependencies are compiled once for this target and for the tests.
-	$(call leg,vet) $(GO) vet -race -tags=integration,browser,long $(WORK)
+	$(call step,vet) $(GO) vet -race -tags=integration,browser,long $(WORK)
 	@GOBIN=$(CURDIR)/.tools/bin $(GO) install $(STATICCHECK)
-	$(call leg,staticcheck) env GOFLAGS='$(GOFLAGS) -race' .tools/bin/staticcheck -tags=integration,browser,long $(WORK)
-	$(call leg,house) $(GO) test ./internal/house
+	$(call step,staticcheck) env GOFLAGS='$(GOFLAGS) -race' .tools/bin/staticcheck -tags=integration,browser,long $(WORK)
+	$(call step,house) $(GO) test ./internal/house
 
 .PHONY: api
 api: ## Record the exported API in api/*.txt

@@ -20,7 +20,7 @@ import (
 	"github.com/parley-mcp/parley/internal/must"
 )
 
-func TestPackagesImportOnlyLowerFloors(t *testing.T) {
+func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	seen := 0
 	for _, f := range project(t) {
 		if err := checkPlacement(f.path); err != nil {
@@ -78,19 +78,19 @@ func TestNamesSayTheSubject(t *testing.T) {
 
 func TestDocShowsTheTable(t *testing.T) {
 	source := must.Get(os.ReadFile("doc.go"))(t)
-	doc := regexp.MustCompile(`\n//\t {10}`).ReplaceAll(source, []byte(" ")) // a floor can have several lines
+	doc := regexp.MustCompile(`\n//\t {10}`).ReplaceAll(source, []byte(" ")) // a layer can have several lines
 	documented := make(map[string]int)
-	for _, match := range regexp.MustCompile(`floor (\d)   (.*)`).FindAllStringSubmatch(string(doc), -1) {
-		floor, _ := strconv.Atoi(match[1])
+	for _, match := range regexp.MustCompile(`layer (\d)   (.*)`).FindAllStringSubmatch(string(doc), -1) {
+		layer, _ := strconv.Atoi(match[1])
 		for name := range strings.SplitSeq(match[2], ", ") {
-			documented[name] = floor
+			documented[name] = layer
 		}
 	}
 	for name, p := range packages {
-		if floor, found := documented[name]; p.kind == onFloor && (!found || floor != p.floor) {
-			t.Errorf("%s is on floor %d, doc.go has it on floor %d (found: %v)", name, p.floor, floor, found)
+		if layer, found := documented[name]; p.kind == inLayer && (!found || layer != p.layer) {
+			t.Errorf("%s is in layer %d, doc.go has it in layer %d (found: %v)", name, p.layer, layer, found)
 		}
-		must.CheckThat(t, p.kind == onFloor || strings.Contains(string(doc), path.Base(name)),
+		must.CheckThat(t, p.kind == inLayer || strings.Contains(string(doc), path.Base(name)),
 			"doc.go does not mention %s", name)
 	}
 }

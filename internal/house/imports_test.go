@@ -16,7 +16,7 @@ func TestImportRules(t *testing.T) {
 		file, target string
 		want         string // part of the error; empty: the import is allowed
 	}{
-		// To a lower floor.
+		// To a lower layer.
 		{"server/server.go", ours + "internal/rpc", ""},
 		{"server/server.go", ours + "internal/serve/modern", ""},
 		{"internal/serve/httpserver/post.go", ours + "internal/serve/legacy", ""},
@@ -34,22 +34,22 @@ func TestImportRules(t *testing.T) {
 		{"cmd/parley/internal/serve/up.go", ours + "cmd/parley/internal/use", "only the root command"},
 		{"cmd/parley/internal/servers/config/file.go", ours + "cmd/parley/internal/use", "only the root command"},
 
-		// To the same floor and to a higher one.
+		// To the same layer and to a higher one.
 		{"mcp/tool.go", ours + "jsonrpc", ""},
 		{"jsonrpc/scan.go", ours + "internal/jsonscan", ""},
 		{"schema/document.go", ours + "internal/jsonscan", ""},
-		{"internal/jsonscan/scanner.go", ours + "jsonrpc", "floor 0"},
-		{"jsonrpc/scan.go", ours + "mcp", "floor 0"},
-		{"mcp/tool.go", ours + "principal", "floor 0"},
-		{"server/server.go", ours + "client", "floor 6"},
-		{"internal/serve/modern/replay.go", ours + "internal/serve/legacy", "floor 4"},
-		{"transport/conn.go", ours + "auth/jwt", "floor 1"},
-		{"auth/token.go", ours + "auth/oauth", "up to floor 3"},
-		{"call/call.go", ours + "server", "up to floor 6"},
-		{"internal/serve/legacy/session.go", ours + "internal/serve/httpserver", "up to floor 5"},
-		{"gateway/gateway.go", ours + "cmd/parley/internal/servers/config", "up to floor 9"},
+		{"internal/jsonscan/scanner.go", ours + "jsonrpc", "layer 0"},
+		{"jsonrpc/scan.go", ours + "mcp", "layer 0"},
+		{"mcp/tool.go", ours + "principal", "layer 0"},
+		{"server/server.go", ours + "client", "layer 6"},
+		{"internal/serve/modern/replay.go", ours + "internal/serve/legacy", "layer 4"},
+		{"transport/conn.go", ours + "auth/jwt", "layer 1"},
+		{"auth/token.go", ours + "auth/oauth", "up to layer 3"},
+		{"call/call.go", ours + "server", "up to layer 6"},
+		{"internal/serve/legacy/session.go", ours + "internal/serve/httpserver", "up to layer 5"},
+		{"gateway/gateway.go", ours + "cmd/parley/internal/servers/config", "up to layer 9"},
 
-		// From and to packages without a floor.
+		// From and to packages without a layer.
 		{"store/redisstore/redis.go", ours + "store", ""},
 		{"store/redisstore/redis.go", ours + "internal/revision", "must not import internal"},
 		{"otel/trace.go", ours + "server", ""},
@@ -68,8 +68,8 @@ func TestImportRules(t *testing.T) {
 		{"examples/hello/main.go", ours + "internal/revision", "must not import internal"},
 		{"examples/hello/main.go", ours + "cmd/parley", "must not import internal"},
 		{"conformance/server/main.go", ours + "conformance/fixture", ""},
-		{"bench/floor.go", ours + "otel", ""},
-		{"bench/floor.go", ours + "examples/hello", "no package imports"},
+		{"bench/layer.go", ours + "otel", ""},
+		{"bench/layer.go", ours + "examples/hello", "no package imports"},
 		{"client/client.go", ours + "bench", "no package imports"},
 		{"internal/spec/load.go", ours + "mcp", ""},
 		{"internal/spec/load.go", ours + "internal/rpc", "must not import internal"},
@@ -77,15 +77,15 @@ func TestImportRules(t *testing.T) {
 		{"examples/hello/main.go", ours + "internal/spec", "only tests import"},
 		{"server/server.go", ours + "internal/house", "no package imports"},
 
-		// Tests may import public packages on higher floors, but no internal ones.
+		// Tests may import public packages in higher layers, but no internal ones.
 		{"mcp/tool_test.go", ours + "server", ""},
 		{"mcp/tool_test.go", ours + "mcptest", ""},
 		{"mcp/tool_test.go", ours + "internal/spec", ""},
 		{"store/memory_test.go", ours + "store/storetest", ""},
 		{"gateway/gateway_test.go", ours + "internal/gatewaytest", ""},
 		{"internal/serve/modern/replay_test.go", ours + "client", ""},
-		{"mcp/tool_test.go", ours + "internal/serve/modern", "up to floor 4"},
-		{"server/server_test.go", ours + "cmd/parley", "up to floor 9"},
+		{"mcp/tool_test.go", ours + "internal/serve/modern", "up to layer 4"},
+		{"server/server_test.go", ours + "cmd/parley", "up to layer 9"},
 		{"server/server_test.go", ours + "examples/hello", "no package imports"},
 		{"server/server_test.go", ours + "internal/house", "no package imports"},
 
@@ -97,15 +97,15 @@ func TestImportRules(t *testing.T) {
 
 		// The eras have no transport bindings.
 		{"auth/devissuer/page.go", "html/template", "makes each program larger"},
-		{"internal/serve/modern/server.go", "net/http", "transport bindings are on floor 5"},
-		{"internal/serve/legacy/client.go", "net/http/httptrace", "transport bindings are on floor 5"},
+		{"internal/serve/modern/server.go", "net/http", "transport bindings are in layer 5"},
+		{"internal/serve/legacy/client.go", "net/http/httptrace", "transport bindings are in layer 5"},
 		{"internal/serve/legacy/client_test.go", "net/http", ""},
 		{"internal/serve/httpserver/server.go", "net/http", ""},
 
 		// Packages that are not in the table.
 		{"telemetry/trace.go", "fmt", "add its directory to the table"},
-		{"server/server.go", ours + "internal/registry", "has no floor"},
-		{"main.go", "fmt", "has no floor"},
+		{"server/server.go", ours + "internal/registry", "has no layer"},
+		{"main.go", "fmt", "has no layer"},
 		{"server/server.go", module, "has no package"},
 	} {
 		err := imported{c.file, c.target}.check()

@@ -11,79 +11,79 @@ const module = "github.com/parley-mcp/parley"
 type kind int
 
 const (
-	onFloor kind = iota // may import packages on lower floors
-	adapter             // may import public packages and floor 0; only the program may import it
+	inLayer kind = iota // may import packages in lower layers
+	adapter             // may import public packages and layer 0; only the program may import it
 	// may import public packages and test support; tests may import it, and so may top packages if it is
 	// public
 	testSupport
 	top           // may import public packages; no package may import it
-	specification // may import floor 0; only tests may import it: the schemas, the corpus of bad input, helpers
+	specification // may import layer 0; only tests may import it: the schemas, the corpus of bad input, helpers
 	rules         // this package
 )
 
-// placement is the kind of a package, and its floor if it is on one.
+// placement is the kind of a package, and its layer if it is in one.
 type placement struct {
 	kind  kind
-	floor int
+	layer int
 }
 
 // packages contains the placement of each directory. A directory that is not in the table shares the placement of its
 // parent, and packages under the same entry may import each other.
 var packages = map[string]placement{
-	"cmd/parley":                  {floor: 9},
-	"gateway":                     {floor: 8},
-	"apps":                        {floor: 7},
-	"host":                        {floor: 7},
-	"skills":                      {floor: 7},
-	"server":                      {floor: 6},
-	"client":                      {floor: 6},
-	"internal/serve/httpserver":   {floor: 5},
-	"internal/serve/streamserver": {floor: 5},
-	"internal/dial/httpclient":    {floor: 5},
-	"internal/dial/streamclient":  {floor: 5},
-	"internal/serve/modern":       {floor: 4},
-	"internal/serve/legacy":       {floor: 4},
-	"internal/dial/modern":        {floor: 4},
-	"internal/dial/legacy":        {floor: 4},
-	"internal/tasks":              {floor: 3},
-	"task":                        {floor: 3},
-	"auth/oauth":                  {floor: 3},
-	"internal/rpc":                {floor: 2},
-	"internal/changes":            {floor: 2},
-	"internal/outbound":           {floor: 2},
-	"internal/httpcodec":          {floor: 2},
-	"auth/oauth/tokenstore":       {floor: 2},
-	"call":                        {floor: 1},
-	"internal/contain":            {floor: 1},
-	"internal/forms":              {floor: 1},
-	"internal/revision":           {floor: 1},
-	"internal/seal":               {floor: 1},
-	"internal/lease":              {floor: 1},
-	"auth/jwt":                    {floor: 1},
-	"auth/introspection":          {floor: 1},
-	"transport":                   {floor: 1},
-	"auth":                        {floor: 0},
-	"internal/challenge":          {floor: 0},
-	"docs/program":                {floor: 0},
-	"internal/childenv":           {floor: 0},
-	"internal/digest":             {floor: 0},
-	"internal/atomicfile":         {floor: 0},
-	"internal/glob":               {floor: 0},
-	"internal/httpguard":          {floor: 0},
-	"internal/httpurl":            {floor: 0},
-	"internal/jsonscan":           {floor: 0},
-	"internal/loglimit":           {floor: 0},
-	"internal/plaintext":          {floor: 0},
-	"internal/redirect":           {floor: 0},
-	"internal/resourceuri":        {floor: 0},
-	"internal/storecheck":         {floor: 0},
-	"internal/topics":             {floor: 0},
-	"mcp":                         {floor: 0},
-	"jsonrpc":                     {floor: 0},
-	"internal/callkey":            {floor: 0},
-	"principal":                   {floor: 0},
-	"store":                       {floor: 0},
-	"schema":                      {floor: 0},
+	"cmd/parley":                  {layer: 9},
+	"gateway":                     {layer: 8},
+	"apps":                        {layer: 7},
+	"host":                        {layer: 7},
+	"skills":                      {layer: 7},
+	"server":                      {layer: 6},
+	"client":                      {layer: 6},
+	"internal/serve/httpserver":   {layer: 5},
+	"internal/serve/streamserver": {layer: 5},
+	"internal/dial/httpclient":    {layer: 5},
+	"internal/dial/streamclient":  {layer: 5},
+	"internal/serve/modern":       {layer: 4},
+	"internal/serve/legacy":       {layer: 4},
+	"internal/dial/modern":        {layer: 4},
+	"internal/dial/legacy":        {layer: 4},
+	"internal/tasks":              {layer: 3},
+	"task":                        {layer: 3},
+	"auth/oauth":                  {layer: 3},
+	"internal/rpc":                {layer: 2},
+	"internal/changes":            {layer: 2},
+	"internal/outbound":           {layer: 2},
+	"internal/httpcodec":          {layer: 2},
+	"auth/oauth/tokenstore":       {layer: 2},
+	"call":                        {layer: 1},
+	"internal/contain":            {layer: 1},
+	"internal/forms":              {layer: 1},
+	"internal/revision":           {layer: 1},
+	"internal/seal":               {layer: 1},
+	"internal/lease":              {layer: 1},
+	"auth/jwt":                    {layer: 1},
+	"auth/introspection":          {layer: 1},
+	"transport":                   {layer: 1},
+	"auth":                        {layer: 0},
+	"internal/challenge":          {layer: 0},
+	"docs/program":                {layer: 0},
+	"internal/childenv":           {layer: 0},
+	"internal/digest":             {layer: 0},
+	"internal/atomicfile":         {layer: 0},
+	"internal/glob":               {layer: 0},
+	"internal/httpguard":          {layer: 0},
+	"internal/httpurl":            {layer: 0},
+	"internal/jsonscan":           {layer: 0},
+	"internal/loglimit":           {layer: 0},
+	"internal/plaintext":          {layer: 0},
+	"internal/redirect":           {layer: 0},
+	"internal/resourceuri":        {layer: 0},
+	"internal/storecheck":         {layer: 0},
+	"internal/topics":             {layer: 0},
+	"mcp":                         {layer: 0},
+	"jsonrpc":                     {layer: 0},
+	"internal/callkey":            {layer: 0},
+	"principal":                   {layer: 0},
+	"store":                       {layer: 0},
+	"schema":                      {layer: 0},
 
 	"store/redisstore": {kind: adapter},
 	"otel":             {kind: adapter},
@@ -119,8 +119,8 @@ var packages = map[string]placement{
 	"internal/house":      {kind: rules},
 }
 
-// sameFloor lists the imports that are allowed between packages on one floor.
-var sameFloor = map[[2]string]bool{
+// sameLayer lists the imports that are allowed between packages in one layer.
+var sameLayer = map[[2]string]bool{
 	{"mcp", "jsonrpc"}:                          true,
 	{"mcp", "internal/httpurl"}:                 true,
 	{"internal/httpguard", "internal/httpurl"}:  true,
@@ -163,7 +163,7 @@ var (
 // made cmd/parley 10 MB larger.
 var templates = map[string]bool{"text/template": true, "html/template": true}
 
-// withoutHTTP lists the packages of the eras. Transport bindings are on floor 5.
+// withoutHTTP lists the packages of the eras. Transport bindings are in layer 5.
 var withoutHTTP = map[string]bool{
 	"internal/serve/modern": true, "internal/serve/legacy": true, "internal/dial/modern": true,
 	"internal/dial/legacy": true,
@@ -194,10 +194,10 @@ type imported struct {
 
 func (i imported) test() bool { return strings.HasSuffix(i.file, "_test.go") }
 
-// checkPlacement returns an error if the package of a file has no floor.
+// checkPlacement returns an error if the package of a file has no layer.
 func checkPlacement(file string) error {
 	if _, found := entryOf(parent(file)); !found {
-		return fmt.Errorf("%s has no floor: add its directory to the table in internal/house/floors_test.go", file)
+		return fmt.Errorf("%s has no layer: add its directory to the table in internal/house/layers_test.go", file)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (i imported) check() error {
 	}
 	to, found := entryOf(dir)
 	if !found {
-		return fmt.Errorf("%s imports %s, which has no floor: add it to the table in internal/house/floors_test.go",
+		return fmt.Errorf("%s imports %s, which has no layer: add it to the table in internal/house/layers_test.go",
 			i.file, i.target)
 	}
 	if at := parent(i.file); families[dir] && at != dir && at != "cmd/parley" {
@@ -238,7 +238,7 @@ func (i imported) checkForeign(from string) error {
 		return fmt.Errorf("%s imports %s, which makes each program larger", i.file, i.target)
 	}
 	if withoutHTTP[from] && strings.HasPrefix(i.target, "net/http") && !i.test() {
-		return fmt.Errorf("%s imports %s, but transport bindings are on floor 5", i.file, i.target)
+		return fmt.Errorf("%s imports %s, but transport bindings are in layer 5", i.file, i.target)
 	}
 	return nil
 }
@@ -246,17 +246,17 @@ func (i imported) checkForeign(from string) error {
 func allowed(from, to string) bool {
 	f, t := packages[from], packages[to]
 	switch f.kind {
-	case onFloor:
-		return t.kind == onFloor && t.floor < f.floor || sameFloor[[2]string{from, to}] ||
+	case inLayer:
+		return t.kind == inLayer && t.layer < f.layer || sameLayer[[2]string{from, to}] ||
 			t.kind == adapter && from == "cmd/parley"
 	case adapter:
-		return t.kind == onFloor && (public(to) || t.floor == 0)
+		return t.kind == inLayer && (public(to) || t.layer == 0)
 	case testSupport:
-		return t.kind == testSupport || public(to) && t.kind == onFloor
+		return t.kind == testSupport || public(to) && t.kind == inLayer
 	case top:
 		return public(to) && t.kind != top
 	default: // specification
-		return t.kind == onFloor && t.floor == 0
+		return t.kind == inLayer && t.layer == 0
 	}
 }
 
@@ -264,7 +264,7 @@ func allowed(from, to string) bool {
 // the specification and, in the tests of test support, internal packages.
 func allowedInTests(from, to, dir string) bool {
 	f, t := packages[from], packages[to]
-	return t.kind == specification || t.kind == testSupport || f.kind == testSupport && t.kind == onFloor ||
+	return t.kind == specification || t.kind == testSupport || f.kind == testSupport && t.kind == inLayer ||
 		t.kind != top && public(dir)
 }
 
@@ -283,14 +283,14 @@ func reason(from, to string) string {
 		return "only tests and top packages import " + to
 	case t.kind == top || t.kind == rules:
 		return "no package imports " + to
-	case f.kind != onFloor:
+	case f.kind != inLayer:
 		return fmt.Sprintf("%s must not import internal packages", from)
 	case t.kind == adapter:
 		return "only the program imports " + to
-	case f.floor == t.floor:
-		return fmt.Sprintf("both are on floor %d, and packages on one floor do not import each other", f.floor)
+	case f.layer == t.layer:
+		return fmt.Sprintf("both are in layer %d, and packages in one layer do not import each other", f.layer)
 	default:
-		return fmt.Sprintf("a package imports only lower floors, and this import goes from floor %d up to floor %d",
-			f.floor, t.floor)
+		return fmt.Sprintf("a package imports only from lower layers, and this import goes from layer %d up to layer %d",
+			f.layer, t.layer)
 	}
 }
