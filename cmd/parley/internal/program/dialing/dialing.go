@@ -103,6 +103,14 @@ func (f *Flags) AddTo(cmd *cobra.Command, timeout string) {
 
 // AddUnrecorded adds the flags without the ones for recordings, which record one server.
 func (f *Flags) AddUnrecorded(cmd *cobra.Command, timeout string) {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		err := run(cmd, args)
+		if f.Timeout == 0 {
+			err = failure.WithTimeoutFlag(err)
+		}
+		return err
+	}
 	flags := cmd.Flags()
 	f.Config.Add(cmd)
 	f.Env.Add(cmd)

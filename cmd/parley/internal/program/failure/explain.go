@@ -1,6 +1,7 @@
 package failure
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -40,6 +41,7 @@ func Explained(err error) (message, advice string) {
 	var dial *client.DialError
 	var reported *jsonrpc.Error
 	var mistaken *mistakenError
+	var late *timeoutError
 	switch {
 	case errors.As(err, &mistaken):
 		return splitAdvice(mistaken.Error())
@@ -54,6 +56,12 @@ func Explained(err error) (message, advice string) {
 		return splitAdvice(explainCapability(reported))
 	case isUnauthorized(err):
 		return err.Error(), adviceUnauthorized(err)
+	case errors.As(err, &late):
+		return strings.TrimSuffix(late.error.Error(), ": set a longer time-out or request less"),
+			"allow more time with --timeout, for example --timeout 5m"
+	}
+	if errors.As(err, new(*transport.ExitError)) { // it has answered before
+		return err.Error(), "--verbose prints what it writes to standard error"
 	}
 	if _, advice = causeOf(err); advice == "" && !errors.As(err, &reported) {
 		return splitAdvice(err.Error())
@@ -127,6 +135,22 @@ func adviceDenied(stderr []byte) string {
 	return ""
 }
 
+// pythonTrace matches a line of a traceback of Python.
+var pythonTrace = regexp.MustCompile(`(?m)^ +File ".*", line \d+`)
+
+// adviceExit returns the advice for a program that has exited before it answered, by its standard error.
+func adviceExit(stderr []byte) string {
+	switch {
+	case bytes.Contains(stderr, []byte("No module named ")):
+		return "start it with the Python that has the module: with uv run in the directory of the project, or with " +
+			"the python of its virtual environment"
+	case pythonTrace.Match(stderr):
+		return "--verbose prints the whole traceback; does it have the environment variables that it needs?"
+	}
+	return "is it an MCP server that uses standard input and output, and does it have the environment variables that " +
+		"it needs? --verbose prints what it writes to standard error"
+}
+
 // adviceNotFound returns the advice for a program that was not found.
 func adviceNotFound(name string) string {
 	if !isLine(name) {
@@ -190,9 +214,7 @@ func causeOf(err error) (cause, advice string) {
 	case errors.As(err, &exit) && confine.Failure(exit.Code, exit.Stderr) != "":
 		return splitAdvice(confine.Failure(exit.Code, exit.Stderr))
 	case errors.As(err, &exit):
-		return strings.TrimPrefix(exit.Error(), "transport: "),
-			"is it an MCP server that uses standard input and output, and does it have the environment variables " +
-				"that it needs?"
+		return strings.TrimPrefix(exit.Error(), "transport: "), adviceExit(exit.Stderr)
 	case errors.Is(err, call.ErrUnauthorized):
 		return err.Error(), adviceUnauthorized(err)
 	case errors.As(err, &status) && isUnauthorized(err):
@@ -254,7 +276,7 @@ func explainCapability(err *jsonrpc.Error) string {
 	case required.Roots != nil:
 		return "the server requires directories to work in; name them with --root"
 	case required.Sampling != nil:
-		return "the server requires a model of the client, and parley has none"
+		return "the server asks the client's model (sampling), and parley has none; answer it yourself in parley inspect"
 	}
 	return err.Error()
 }

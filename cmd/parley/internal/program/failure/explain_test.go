@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/parley-mcp/parley/auth/oauth"
 	"github.com/parley-mcp/parley/call"
@@ -53,7 +54,8 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 			"the server asks the user a question, and there is no terminal; run this command at a terminal, or " +
 				"answer with --answer"},
 		{capability(`{"roots":{}}`), "the server requires directories to work in; name them with --root"},
-		{capability(`{"sampling":{}}`), "the server requires a model of the client, and parley has none"},
+		{capability(`{"sampling":{}}`),
+			"the server asks the client's model (sampling), and parley has none; answer it yourself in parley inspect"},
 		{capability(`{"extensions":{"com.example/x":{}}}`), "no (code -32021)"},
 		{dial(connect),
 			"cannot connect to https://example.com/mcp: dial tcp 127.0.0.1:1: connection refused; is the server " +
@@ -75,7 +77,22 @@ func TestExplainKeepsTheCauseAndAddsAdvice(t *testing.T) {
 				"server accepts, with --header or in the configuration"},
 		{dial(&transport.ExitError{Code: 3}),
 			"cannot connect to https://example.com/mcp: server process exited with code 3; is it an MCP server that " +
-				"uses standard input and output, and does it have the environment variables that it needs?"},
+				"uses standard input and output, and does it have the environment variables that it needs? --verbose " +
+				"prints what it writes to standard error"},
+		{dial(&transport.ExitError{Code: 1, Stderr: []byte("  File \"s.py\", line 1, in <module>\nKeyError: 'TOKEN'\n")}),
+			"cannot connect to https://example.com/mcp: server process exited with code 1; last line of stderr: " +
+				`"KeyError: 'TOKEN'"; --verbose prints the whole traceback; does it have the environment variables that ` +
+				"it needs?"},
+		{dial(&transport.ExitError{Code: 1, Stderr: []byte("ModuleNotFoundError: No module named 'mcp'\n")}),
+			"cannot connect to https://example.com/mcp: server process exited with code 1; last line of stderr: " +
+				`"ModuleNotFoundError: No module named 'mcp'"; start it with the Python that has the module: with uv run ` +
+				"in the directory of the project, or with the python of its virtual environment"},
+		{fmt.Errorf("tools/call: %w", &transport.ExitError{Code: 3}), "tools/call: transport: server process exited " +
+			"with code 3; --verbose prints what it writes to standard error"},
+		{WithTimeoutFlag(&call.TimeoutError{Method: "tools/call", After: time.Minute}), "tools/call: no response within " +
+			"1m0s; allow more time with --timeout, for example --timeout 5m"},
+		{&call.TimeoutError{Method: "tools/call", After: time.Minute}, "tools/call: no response within 1m0s: set a " +
+			"longer time-out or request less"},
 		{dial(&exec.Error{Name: "npx", Err: exec.ErrNotFound}),
 			`cannot start the server: exec: "npx": executable file not found in $PATH; install the program or write ` +
 				`its path`},
