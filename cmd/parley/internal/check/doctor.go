@@ -28,9 +28,10 @@ func NewDoctor() *cobra.Command {
 		Short: "Find out what is wrong with a server",
 		Long: `Examine a server, and print what works, what does not, and what to do about it:
 
-  - a URL: its TLS certificate, what it requires without a token, your login, and
+  - a URL: its TLS certificate, whether it requires a login, your login, and
     how it handles web pages of other origins and sessions that it does not know
-  - a command: what it writes to standard output, and whether it ends with its input
+  - a command: what it writes to standard output, and whether it exits when its
+    input ends; parley starts it several times
   - revisions of the protocol, and definitions of tools, prompts and resources
 
 parley doctor calls no tools. Without TARGET, it examines all servers of the configuration files. The exit code is 1
@@ -40,10 +41,10 @@ if there is a problem.
 		Example: `
 parley doctor https://example.com/mcp
 parley doctor --config mcp.json
-parley doctor -- npx -y @modelcontextprotocol/server-everything`,
+parley doctor -- uv run server.py`,
 		RunE: func(cmd *cobra.Command, args []string) error { return examine(cmd, &flags, args) },
 	}
-	flags.AddUnrecorded(cmd, dialing.TimeoutUsage)
+	flags.AddUnrecorded(cmd, "end the command after this `time`, such as 5m")
 	flags.Limit(cmd)
 	completion.Add(cmd, &flags, completion.Target, completion.Nothing)
 	return cmd

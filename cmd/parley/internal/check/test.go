@@ -55,7 +55,7 @@ their target (parley help testing).
 ` + dialing.TargetHelp,
 		Example: `
 parley test server.test.yaml
-parley test tests/*.yaml --junit report.xml -- ./my-server
+parley test tests/*.yaml --junit report.xml -- uv run server.py
 parley test server.test.yaml --target https://example.com/mcp --revisions all`,
 		Annotations: map[string]string{program.ExitCodesKey: "0 all tests passed, 1 a test failed or another error, " +
 			"4 the server cannot be reached or does not respond in time, 6 the server requires a login or other " +
@@ -68,12 +68,12 @@ parley test server.test.yaml --target https://example.com/mcp --revisions all`,
 			return runTests(cmd, &flags, args)
 		},
 	}
-	flags.AddUnrecorded(cmd, dialing.TimeoutUsage)
+	flags.AddUnrecorded(cmd, "end the command after this `time`, such as 5m")
 	flags.Limit(cmd)
 	f := cmd.Flags()
 	f.StringVar(&flags.target, "target", "", "test this `TARGET` instead of the target of the files")
 	f.StringSliceVar(&flags.revisions, "revisions", nil,
-		"run the tests in these `revisions`, or in all that the server supports")
+		"run the tests in these `revisions`, separated by commas; all for all that the server supports")
 	f.Var((*program.Repeated)(&flags.roots), "root",
 		"tell the server that it may use this `directory`, an MCP root; not enforced (repeatable)")
 	f.StringVar(&flags.run, "run", "", "run only tests whose names match this `expression`")

@@ -54,14 +54,14 @@ for the first browser that opens it. parley help terminal says more.`,
 parley inspect http://127.0.0.1:7777/mcp
 parley inspect notes files --record session.jsonl
 parley inspect --config mcp.json
-parley inspect -- npx -y @modelcontextprotocol/server-everything`,
+parley inspect -- uv run server.py`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runInspect(cmd, &flags, args) },
 	}
 	flags.config.Add(cmd)
 	flags.env.Add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&flags.revision, "revision", "",
-		"use this `revision` of the protocol only, such as 2025-11-25, unless you choose another one in the page")
+		"start with this `revision` of the protocol, such as 2025-11-25; the page can choose another")
 	f.VarP((*program.Repeated)(&flags.headers), "header", "H",
 		"HTTP `header` for the URLs, as 'Name: value' (repeatable)")
 	f.IntVar(&flags.port, "port", 0, "`port` of this machine for the page (default: a free port)")
@@ -113,7 +113,7 @@ func runInspect(cmd *cobra.Command, flags *inspectFlags, args []string) error {
 	opening, opened := context.WithCancel(cmd.Context())
 	defer opened()
 	inspector.Opened = opened
-	cmd.PrintErrf("The inspector is at\n\n  %s\n\nThe address works in one browser. The inspector ends with Ctrl-C.\n",
+	cmd.PrintErrf("The inspector is at\n\n  %s\n\nOpen it in one browser only. Press Ctrl-C to stop.\n",
 		inspector.URL(page))
 	if !flags.printURL && terminal.Is(cmd.ErrOrStderr()) {
 		if err := browser.Open(opening, inspector.URL(page)); err != nil {
@@ -136,8 +136,8 @@ func (f *inspectFlags) servers(cmd *cobra.Command, args []string) ([]Server, err
 		}
 	} else if f.env.Given() {
 		return nil,
-			errors.New("--env and --env-all require -- and a command; a server of a configuration file has its " +
-				"variables there")
+			errors.New("--env and --env-all require -- and a command; for a server in a configuration file, write " +
+				"the variables to its env")
 	}
 	if len(args) == 0 {
 		if names, err = f.configured(cmd); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,6 +39,9 @@ const ExitCodesKey = "exit codes"
 const exitCodesHelp = "0 success, 1 other errors, 4 the server cannot be reached or does not answer in time, " +
 	"5 the tool returned an error, 6 a login is required or rejected, 130 interrupted"
 
+// target matches TARGET in the usage of a command, in place of which a command line can end with a command.
+var target = regexp.MustCompile(` \[?TARGET…?( \[NAME\])?\]?`)
+
 // PrintHelp prints what a command does and how to use it. With all, it includes what few users need.
 func PrintHelp(cmd *cobra.Command, all bool) {
 	w := cmd.OutOrStdout()
@@ -58,6 +62,9 @@ func PrintHelp(cmd *cobra.Command, all bool) {
 	}
 	if cmd.HasParent() {
 		b.WriteString("\nUsage: " + cmd.UseLine() + "\n")
+		if line := cmd.UseLine(); strings.Contains(cmd.Long, "omit TARGET") && target.MatchString(line) {
+			b.WriteString("       " + target.ReplaceAllString(line, "$1") + " -- COMMAND\n")
+		}
 	}
 	if cmd.HasAvailableSubCommands() {
 		b.WriteString(commandsHelp(cmd, width, all))

@@ -185,8 +185,8 @@ func resolvePaths(cmd *cobra.Command, yes bool, s *config.Server) error {
 		first, _, nested := strings.Cut(filepath.ToSlash(path), "/")
 		if first != "." && first != ".." {
 			if _, err := os.Stat(arg); err == nil && !filepath.IsAbs(arg) && first != "" {
-				cmd.PrintErrf("parley: warning: %s is in the current directory; write .%c%[1]s if the argument is a "+
-					"path\n", terminal.Line(arg), filepath.Separator)
+				cmd.PrintErrf("parley: warning: %s is in the current directory; add --cwd . to run the command here, or "+
+					"write .%c%[1]s if the argument is a path\n", terminal.Line(arg), filepath.Separator)
 			}
 			continue
 		}
@@ -261,12 +261,12 @@ func (f *addFlags) server(cmd *cobra.Command, args []string) (*config.Server, er
 	named := func(words ...string) string { return quoting.OfUser().Command([]string{"add"}, words...) }
 	switch {
 	case dash == 0 && len(args) > 0:
-		return nil, fmt.Errorf("no SERVER, the name for the command; write parley add SERVER -- %s …",
+		return nil, fmt.Errorf("give the server a name: parley add SERVER -- %s …",
 			quoting.OfUser().Quote(args[0]))
 	case len(args) == 0:
 		return nil, fmt.Errorf("no SERVER; see %s --help", cmd.CommandPath())
 	case dash < 0 && len(args) == 1 && dialing.IsURL(args[0]):
-		return nil, fmt.Errorf("no SERVER, the name for the URL; write %s", named("SERVER", args[0]))
+		return nil, fmt.Errorf("give the server a name: %s", named("SERVER", args[0]))
 	case dash < 0 && len(args) == 2 && dialing.IsURL(args[0]) && !dialing.IsURL(args[1]):
 		return nil, fmt.Errorf("the name comes before the URL; write %s", named(args[1], args[0]))
 	case dash > 1:

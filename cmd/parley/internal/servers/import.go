@@ -39,7 +39,7 @@ func NewImport() *cobra.Command {
 	var flags importFlags
 	cmd := &cobra.Command{
 		Use:   "import [CLIENT|FILE]... [flags]",
-		Short: "Add the servers of editors to your configuration",
+		Short: "Copy the servers of other clients to your configuration",
 		Long: `Copy the servers of other programs to your configuration. parley reads your files of these clients, and
 those in the current directory: ` + strings.Join(editors.Names(), ", ") + `.
 Name clients or files to import only their servers.
@@ -259,7 +259,7 @@ func NewInstall() *cobra.Command {
 	var flags installFlags
 	cmd := &cobra.Command{
 		Use:   "install TARGET --client CLIENT [flags]",
-		Short: "Add a server to the configuration of an editor",
+		Short: "Add a server to the configuration of another client",
 		Long: `Add a server to the configuration file of a client: ` + strings.Join(editors.Names(), ", ") + `.
 parley shows how the file will change, and asks. It leaves the rest of the file as it is, and only replaces an entry of
 the same name if you agree or set --replace. --remove removes the entry.
@@ -435,7 +435,7 @@ func (f *installFlags) server(cmd *cobra.Command, words []string) (s *config.Ser
 		return s, bridge, nil
 	}
 	if f.name == "" {
-		return nil, nil, errors.New("--name is missing; it is the name of the entry")
+		return nil, nil, errors.New("no name; add --name NAME, the name of the new entry")
 	}
 	if err := (&host.ServerConfig{Name: f.name}).Check(); err != nil {
 		return nil, nil, err

@@ -55,7 +55,7 @@ the command in the client's configuration. With a URL, parley listens on --addr,
 that parley prints. A client cannot log in through parley; send credentials with --header. parley help testing
 describes --record.
 
-` + dialing.TargetHelp,
+` + dialing.TargetHelpInherit,
 		Example: `
 parley tap -- npx -y @modelcontextprotocol/server-everything
 parley tap --record session.jsonl -- ./my-server

@@ -33,24 +33,22 @@ func NewCall() *cobra.Command {
 		Use:   "call TARGET TOOL [key=value …] [flags]",
 		Short: "Call a tool",
 		Long: `Call a tool and print its result to stdout. key=value sets an argument, converted to the type in the
-tool's schema. Repeat it for an array, and write an object as JSON. key:=json sets any JSON value. parley waits for
-tasks. Do not share the ID that --task prints: on a server without logins, whoever knows it can read and cancel the
-task.
+tool's schema. Repeat it for a list, and write an object as JSON. key:=json sets any JSON value. If the server runs the
+call as a task, parley waits for its result.
 
 ` + questionHelp + "\n\n" + dialing.TargetHelp,
 		Example: `
 parley call http://127.0.0.1:7777/mcp greet name=Ada
 parley call http://127.0.0.1:7777/mcp weather --json '{"city": "Oslo"}'
-parley call http://127.0.0.1:7777/mcp weather --json @city.json
 parley call --config mcp.json files read_text_file path=notes.txt
 parley call --task http://127.0.0.1:7777/mcp bake kind=plum
-parley call greet name=Ada -- parley serve --stdio`,
+parley call add a=2 b=3 -- uv run server.py`,
 		RunE: dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 			if len(rest) == 0 {
 				return errors.New("no TOOL; list the server's tools with parley ls")
 			}
 			if cmd.Flags().Changed("json") && len(rest) > 1 {
-				return fmt.Errorf("--json must be the only arguments; remove %q or --json", rest[1])
+				return fmt.Errorf("--json sets all arguments; remove %q or --json", rest[1])
 			}
 			if len(rest) == 2 && strings.HasPrefix(strings.TrimSpace(rest[1]), "{") {
 				return fmt.Errorf("%q is not key=value; for arguments as JSON write --json %s", rest[1],
@@ -61,7 +59,7 @@ parley call greet name=Ada -- parley serve --stdio`,
 	}
 	flags.add(cmd)
 	arguments.add(cmd, "arguments")
-	cmd.Flags().BoolVar(&task, "task", false, "start a task, and print its id at once")
+	cmd.Flags().BoolVar(&task, "task", false, "start a task, and print its ID at once")
 	completion.Add(cmd, &flags, completion.Target, completion.Tool, completion.ToolArguments)
 	return cmd
 }

@@ -44,7 +44,7 @@ parley ls --status
 parley ls http://127.0.0.1:7777/mcp
 parley ls http://127.0.0.1:7777/mcp greet
 parley ls --config mcp.json files
-parley ls -- npx -y @modelcontextprotocol/server-everything`,
+parley ls -- uv run server.py`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if status {
 				return errors.New("--status is for parley ls without TARGET")

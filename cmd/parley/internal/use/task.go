@@ -29,7 +29,9 @@ func NewTask() *cobra.Command {
 		Use:   "task",
 		Short: "Get, wait for and cancel tasks",
 		Long: `Look at, wait for and cancel the tasks that parley call --task started. A task is a tool call that continues
-after the client has gone. Tasks need a server of 2025-11-25, or one of 2026-07-28 with the tasks extension.`,
+after the client has gone. Tasks need a server of 2025-11-25, or one of 2026-07-28 with the tasks extension.
+
+Do not share the ID of a task: on a server without logins, whoever knows it can read and cancel the task.`,
 		Example: `
 parley call --task http://127.0.0.1:7777/mcp bake kind=plum
 parley task ls http://127.0.0.1:7777/mcp
@@ -69,7 +71,7 @@ func oneTask(cmd *cobra.Command, args []string) (target []string, id string, err
 	switch {
 	case err != nil:
 	case len(rest) == 0:
-		err = errors.New("no ID of a task; parley call --task prints it, and parley task ls lists it")
+		err = errors.New("no task ID; parley call --task prints it, and parley task ls lists it")
 	case len(rest) > 1:
 		err = fmt.Errorf("unexpected argument %q; task %s takes one TARGET and one ID", rest[1], cmd.Name())
 	default:

@@ -31,8 +31,14 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 )
 
-const TargetHelp = `TARGET is a URL or a name that parley ls prints. Or write -- and a command at the end of the line;
-it inherits few environment variables (parley help terminal).`
+// TargetHelp describes TARGET in the help of a command.
+const TargetHelp = targetHelp + `It gets few environment variables; --env passes more.`
+
+// TargetHelpInherit is TargetHelp for a command that passes all environment variables.
+const TargetHelpInherit = targetHelp + `It gets all environment variables of parley.`
+
+const targetHelp = `TARGET is a URL or the name of a server (parley ls). To start a server, omit TARGET and end the line
+with -- and a command, such as -- uv run server.py. `
 
 // Flags are the flags of all commands that connect to one server.
 type Flags struct {
@@ -61,7 +67,8 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	f.Limit(cmd)
 }
 
-const TimeoutUsage = "end the command after this `time`, such as 90s"
+// TimeoutUsage describes --timeout. The defaults are those of client.Timeouts.
+const TimeoutUsage = "end the command after this `time`, such as 5m (default: 60s for a tool, 30s otherwise)"
 
 // Limit lets --timeout end a command.
 func (f *Flags) Limit(cmd *cobra.Command) {
@@ -272,8 +279,8 @@ func (f *Flags) Target(cmd *cobra.Command, words []string) (client.Target, error
 	}
 	if CommandAt(cmd) < 0 && !f.Starts && f.Env.Given() {
 		return nil,
-			errors.New("--env and --env-all require -- and a command; a server of a configuration file has its " +
-				"variables there")
+			errors.New("--env and --env-all require -- and a command; for a server in a configuration file, write " +
+				"the variables to its env")
 	}
 	if p, ok := target.(*client.CommandTarget); ok && f.Timeout > 0 {
 		p.ExitGrace = min(f.Timeout/10+time.Millisecond, 2*time.Second)
