@@ -185,8 +185,8 @@ func resolvePaths(cmd *cobra.Command, yes bool, s *config.Server) error {
 		first, _, nested := strings.Cut(filepath.ToSlash(path), "/")
 		if first != "." && first != ".." {
 			if _, err := os.Stat(arg); err == nil && !filepath.IsAbs(arg) && first != "" {
-				cmd.PrintErrf("parley: warning: %s is in the current directory; add --cwd . to run the command here, or "+
-					"write .%c%[1]s if the argument is a path\n", terminal.Line(arg), filepath.Separator)
+				cmd.PrintErrf("parley: warning: %s is in the current directory; add --cwd . to run the command here, "+
+					"or write .%c%[1]s if the argument is a path\n", terminal.Line(arg), filepath.Separator)
 			}
 			continue
 		}

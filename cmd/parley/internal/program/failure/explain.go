@@ -276,7 +276,8 @@ func explainCapability(err *jsonrpc.Error) string {
 	case required.Roots != nil:
 		return "the server requires directories to work in; name them with --root"
 	case required.Sampling != nil:
-		return "the server asks the client's model (sampling), and parley has none; answer it yourself in parley inspect"
+		return "the server asks the client's model (sampling), and parley has none; answer it yourself in parley " +
+			"inspect"
 	}
 	return err.Error()
 }

@@ -65,8 +65,8 @@ func (e *mistakenError) Error() string { return e.mistake.Error() }
 
 func (e *mistakenError) Unwrap() []error { return []error{e.mistake, e.reported} }
 
-// WithTimeoutFlag marks an error of a command with the flag --timeout that the user has not set. If a time-out has ended
-// a request, the advice names the flag.
+// WithTimeoutFlag marks an error of a command with the flag --timeout that the user has not set. If a time-out has
+// ended a request, the advice names the flag.
 func WithTimeoutFlag(err error) error {
 	if errors.As(err, new(*call.TimeoutError)) {
 		return &timeoutError{err}
