@@ -77,8 +77,9 @@ func (f *tokenFlags) apply(r *auth.ProtectedResource, a *AuthFlag) {
 }
 
 // impliesEntra reports whether a scope of a token of Microsoft Entra ID is the needed one. Clients request scopes with
-// the application ID URI of the server, such as api://mcp/tools.call, of which the token has only the last part: its
-// audience is the rest.
+// an application ID URI of the server, such as api://mcp/tools or https://mcp.example.com/mcp/tools. The token has only
+// the last part: its audience is the rest.
 func impliesEntra(granted, needed string) bool {
-	return strings.HasPrefix(needed, "api://") && needed[strings.LastIndexByte(needed, '/')+1:] == granted
+	return (strings.HasPrefix(needed, "api://") || strings.HasPrefix(needed, "https://")) &&
+		needed[strings.LastIndexByte(needed, '/')+1:] == granted
 }

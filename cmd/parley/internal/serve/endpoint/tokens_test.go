@@ -213,18 +213,20 @@ func TestSettingsOfTokensAreChecked(t *testing.T) {
 	must.CheckFails(t, f.Set("profile=auth0"), "profile is given twice")
 }
 
-// Clients of Entra request api://ID/NAME, and its tokens have NAME.
+// Clients of Entra request an application ID URI and a name, and its tokens have the name.
 func TestScopesOfEntraAreRequestedWithTheirApplication(t *testing.T) {
 	i := newAuthorizationServer(t)
-	s := must.Get(serveWith(t, new(Flags), strings.Fields("--auth issuer="+i.URL+" --auth profile=entra --auth "+
-		"audience=6e74 --auth scope=api://6e74/tools")...))(t)
-	for scope, status := range map[string]int{"tools": 200, "other tools": 200, "ools": 403, "other": 403,
-		"6e74/tools": 403} {
-		token := i.token(t, "", "JWT", claims{"aud": "6e74", "azp": "c", "scp": scope, "ver": "2.0"})
-		resp, body := s.request(t, "POST", s.url+Path, initialize, "Authorization", "Bearer "+token)
-		if resp.StatusCode != status || status == 403 &&
-			!strings.Contains(resp.Header.Get("WWW-Authenticate"), `scope="api://6e74/tools"`) {
-			t.Errorf("%s: %s %s %v", scope, resp.Status, body, resp.Header)
+	for _, application := range []string{"api://6e74", "https://mcp.example.com/mcp"} {
+		s := must.Get(serveWith(t, new(Flags), strings.Fields("--auth issuer="+i.URL+" --auth profile=entra --auth "+
+			"audience=6e74 --auth scope="+application+"/tools")...))(t)
+		for scope, status := range map[string]int{"tools": 200, "other tools": 200, "ools": 403, "other": 403,
+			"6e74/tools": 403} {
+			token := i.token(t, "", "JWT", claims{"aud": "6e74", "azp": "c", "scp": scope, "ver": "2.0"})
+			resp, body := s.request(t, "POST", s.url+Path, initialize, "Authorization", "Bearer "+token)
+			if resp.StatusCode != status || status == 403 &&
+				!strings.Contains(resp.Header.Get("WWW-Authenticate"), `scope="`+application+`/tools"`) {
+				t.Errorf("%s: %s %s %v", scope, resp.Status, body, resp.Header)
+			}
 		}
 	}
 }
