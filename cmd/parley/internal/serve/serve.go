@@ -14,6 +14,7 @@ import (
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/dirwatch"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/endpoint"
+	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -93,13 +94,16 @@ func serveHTTP(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag) error {
 	}
 	defer served.Close()
 	return flags.ServeAlone(cmd, s, func(status *endpoint.Status, url string, dev bool) {
+		const last = "Stop with Ctrl-C. Serve your own servers with parley up --config mcp.json."
 		switch {
 		case len(dirs.dirs) > 0:
-			status.Directories(url, dirs.dirs)
+			status.Examples("the files of "+terminal.Line(strings.Join(dirs.dirs, ", ")), "", "ls "+url, "watch "+url)
 		case dev:
-			status.AuthorizedDemo(url)
+			status.Examples("demo tools", last, "login "+url, "call "+url+" whoami", "call "+url+" note text=Hello",
+				"login --scope "+demo.ScopeNotes+" "+url, "logout "+url)
 		default:
-			status.Demo(url)
+			status.Examples("demo tools", last, "ls "+url, "call "+url+" greet name=Ada", "call "+url+" count to=20",
+				"call "+url+" book_table restaurant=Maaemo")
 		}
 	})
 }

@@ -28,7 +28,6 @@ import (
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
-	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -280,37 +279,18 @@ func (p *Status) Authorization(a *authorization) {
 	p.Print("  Requests require %s.\n\n", text)
 }
 
-// Demo prints examples for the demo server.
-func (p *Status) Demo(url string) {
-	p.examples("ls "+url, "call "+url+" greet name=Ada", "call "+url+" count to=20", "call "+url+
-		" book_table restaurant=Maaemo")
-}
-
-// AuthorizedDemo prints examples for the demo server with authorization.
-func (p *Status) AuthorizedDemo(url string) {
-	p.examples("login "+url, "call "+url+" whoami", "call "+url+" note text=Hello",
-		"login --scope "+demo.ScopeNotes+" "+url, "logout "+url)
-}
-
-func (p *Status) examples(commands ...string) {
+// Examples prints what is served and commands of parley to try, unless the output is for log records. Last is the last
+// line, which can be empty.
+func (p *Status) Examples(what, last string, commands ...string) {
 	if p.logger != nil {
 		return
 	}
-	p.Print("  Serving demo tools. Try in another terminal:\n\n")
+	p.Print("  Serving %s. Try in another terminal:\n\n", what)
 	for _, command := range commands {
 		p.Print("    parley %s\n", command)
 	}
-	p.Print("\n  %s\n\n", p.dim.Render("Stop with Ctrl-C. Serve your own servers with parley up --config mcp.json."))
-}
-
-// Directories prints examples for a server of directories.
-func (p *Status) Directories(url string, dirs []string) {
-	if p.logger != nil {
-		return
-	}
-	p.Print("  Serving the files of %s. Try in another terminal:\n\n", terminal.Line(strings.Join(dirs, ", ")))
-	for _, command := range []string{"ls", "watch"} {
-		p.Print("    parley %s %s\n", command, url)
+	if last != "" {
+		p.Print("\n  %s\n", p.dim.Render(last))
 	}
 	p.Print("\n")
 }

@@ -28,17 +28,13 @@ const (
 	maxReason = 500 // bytes
 )
 
-// Hook is one webhook. It receives a POST request with a JSON object. It answers with the status 204 to let the request
-// or result pass, or with the status 200 and a JSON object: action is allow or deny, reason is a text for the caller,
-// and arguments or result replace those of the request. Every other answer rejects.
+// Hook is one webhook of a configuration. It receives a POST request with a JSON object. It answers with the status
+// 204 to let the request or result pass, or with the status 200 and a JSON object: action is allow or deny, reason is a
+// text for the caller, and arguments or result replace those of the request. Every other answer rejects.
 type Hook struct {
-	URL     string
-	Header  http.Header
-	Timeout time.Duration // 0 means 5 seconds
-	// Matches reports whether the hook is called for a request. Nil means all.
-	Matches func(*host.Request) bool
-	// OnRequest and OnResponse select the events.
-	OnRequest, OnResponse bool
+	config.Hook
+	URL    string // without references
+	Header http.Header
 }
 
 // DeniedError is the error for a request or result that a hook denies. Other errors mean that the hook has not
@@ -54,20 +50,20 @@ func ExpandHook(h *config.Hook, values *config.Values) (Hook, error) {
 	if err != nil {
 		return Hook{}, err
 	}
-	hook := Hook{URL: address, Header: make(http.Header), Timeout: h.Timeout, OnRequest: h.Request,
-		OnResponse: h.Response}
+	hook := Hook{Hook: *h, URL: address, Header: make(http.Header)}
 	for _, p := range headers {
 		hook.Header.Add(p.Name, p.Value)
 	}
 	if err := hook.Check(); err != nil {
 		return Hook{}, fmt.Errorf("%s: %w", h.Source, err)
 	}
-	hook.Matches = func(r *host.Request) bool {
-		return !slices.Contains(h.Except, r.Server) &&
-			(h.Server == "" || glob.Match(h.Server, r.Server)) &&
-			(h.Tool == "" || r.Kind == "tool" && glob.Match(h.Tool, r.Name))
-	}
 	return hook, nil
+}
+
+// matches reports whether the hook is called for a request.
+func (h *Hook) matches(r *host.Request) bool {
+	return !slices.Contains(h.Except, r.Server) && (h.Server == "" || glob.Match(h.Server, r.Server)) &&
+		(h.Tool == "" || r.Kind == host.KindTool && glob.Match(h.Tool, r.Name))
 }
 
 // Check returns an error unless the URL is one of http or https with a host.
@@ -122,7 +118,7 @@ type answer struct {
 
 // Request calls the hook with a request, and sets r.Arguments if the hook changes them.
 func (c *HookClient) Request(ctx context.Context, h *Hook, r *host.Request) error {
-	if !h.OnRequest || h.Matches != nil && !h.Matches(r) {
+	if !h.Request || !h.matches(r) {
 		return nil
 	}
 	a, err := c.call(ctx, h, newEvent("request", r, nil))
@@ -142,7 +138,7 @@ func (c *HookClient) Request(ctx context.Context, h *Hook, r *host.Request) erro
 // Response calls the hook with a result, and returns the result for the caller.
 func (c *HookClient) Response(ctx context.Context, h *Hook, r *host.Request, result json.RawMessage) (json.RawMessage,
 	error) {
-	if !h.OnResponse || h.Matches != nil && !h.Matches(r) {
+	if !h.Response || !h.matches(r) {
 		return result, nil
 	}
 	a, err := c.call(ctx, h, newEvent("response", r, result))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/cmd/parley/internal/serve/policy"
+	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/principal"
@@ -25,8 +26,8 @@ func serve(t *testing.T, f http.HandlerFunc) (*policy.HookClient, *policy.Hook) 
 		c.Close()
 		s.Close()
 	})
-	return c, &policy.Hook{URL: s.URL + "/hook?key=s3cret", Header: http.Header{"X-Key": {"k"}}, Timeout: time.Minute,
-		OnRequest: true, OnResponse: true}
+	return c, &policy.Hook{URL: s.URL + "/hook?key=s3cret", Header: http.Header{"X-Key": {"k"}},
+		Hook: config.Hook{Timeout: time.Minute, Request: true, Response: true}}
 }
 
 func newRequest(t *testing.T) *host.Request {
@@ -68,8 +69,8 @@ func TestHookReceivesTheEvent(t *testing.T) {
 	}
 
 	// Events and requests that are not selected.
-	h.OnRequest = false
-	h.Matches = func(*host.Request) bool { return false }
+	h.Hook.Request = false
+	h.Server = "others"
 	_ = c.Request(t.Context(), h, r)
 	_, _ = c.Response(t.Context(), h, r, nil)
 	must.CheckEqual(t, len(got), 2, "the hook was called")
