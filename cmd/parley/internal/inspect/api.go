@@ -128,15 +128,15 @@ func (s *server) complete(r *http.Request, params mcp.CompleteParams) (*mcp.Comp
 		return nil, err
 	}
 	found, err := c.Complete(r.Context(), params)
-	return found, s.explained(err)
+	return found, explained(err)
 }
 
 // explained returns an error with the text for the user.
-func (s *server) explained(err error) error {
+func explained(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(s.Explain(err))
+	return errors.New(explain(err))
 }
 
 // entriesOf are the entries of a list. An error after some entries is a part of the response.
@@ -161,7 +161,7 @@ func (s *server) listSkills(r *http.Request, _ none) (listed entriesOf, err erro
 		}
 	}
 	if failed != nil {
-		listed.Error = s.Explain(failed)
+		listed.Error = explain(failed)
 	}
 	return listed, nil
 }
@@ -189,7 +189,7 @@ func (s *server) readSkill(r *http.Request, in skillFile) (out verifiedFile, err
 	}
 	contents, err := skills.Read(r.Context(), c, in.Skill, in.URI)
 	if err != nil {
-		return out, s.explained(err)
+		return out, explained(err)
 	}
 	if out.Size = len(contents); utf8.Valid(contents) {
 		text := string(contents)
@@ -215,10 +215,10 @@ func (s *server) list(r *http.Request, _ none) (listed entriesOf, err error) {
 	listed.Entries = []any{}
 	for item, err := range l.All(c, r.Context(), options...) {
 		if err != nil && len(listed.Entries) == 0 {
-			return listed, s.explained(err)
+			return listed, explained(err)
 		}
 		if err != nil {
-			listed.Error = s.Explain(err)
+			listed.Error = explain(err)
 			break
 		}
 		listed.Entries = append(listed.Entries, item.Definition)

@@ -129,7 +129,7 @@ func (h *hub) startCall(s *server, r callRequest) (uint64, error) {
 	h.background.Go(func() {
 		defer cancel()
 		result, err := run(ctx)
-		h.finish(started, result, err, s.Explain)
+		h.finish(started, result, err)
 	})
 	return started.Number, nil
 }
@@ -203,7 +203,7 @@ func (c *call) goOn(state string) {
 }
 
 // finish records the outcome of a call.
-func (h *hub) finish(c *call, result any, err error, explain func(error) string) {
+func (h *hub) finish(c *call, result any, err error) {
 	var raw json.RawMessage
 	var failed *client.ToolError
 	if errors.As(err, &failed) && failed.Result != nil {

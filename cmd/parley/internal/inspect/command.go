@@ -196,7 +196,7 @@ func inspectedURL(cmd *cobra.Command, target *client.HTTPTarget) Server {
 func inspected(cmd *cobra.Command, name string, words []string, target client.Target,
 	revision mcp.Revision, login config.LoginSettings) Server {
 	s := Server{
-		Name: name, Words: words, Target: target, Explain: explainInPage,
+		Name: name, Words: words, Target: target,
 		Dialer: func(ctx context.Context) (*client.Dialer, error) {
 			d := &client.Dialer{Name: "parley", Version: program.Version(), Revision: revision,
 				Logger: slog.New(slog.DiscardHandler)}
@@ -205,7 +205,6 @@ func inspected(cmd *cobra.Command, name string, words []string, target client.Ta
 			d.Auth, err = credstore.AuthorizerFor(ctx, target, login.Flags())
 			return d, err
 		},
-		NeedsLogin: func(err error) bool { return errors.As(err, new(*credstore.LoginError)) },
 	}
 	if at, ok := target.(*client.HTTPTarget); ok {
 		s.Login = func(ctx context.Context, o LoginOptions) error {
@@ -216,9 +215,9 @@ func inspected(cmd *cobra.Command, name string, words []string, target client.Ta
 	return s
 }
 
-// explainInPage returns the text of an error for the page, which has a button instead of the advice to run parley
+// explain returns the text of an error for the page, which has a button instead of the advice to run parley
 // login.
-func explainInPage(err error) string {
+func explain(err error) string {
 	if login := new(credstore.LoginError); errors.As(err, &login) {
 		message, _ := failure.Explained(err)
 		return message

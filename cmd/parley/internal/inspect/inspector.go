@@ -51,9 +51,6 @@ type Server struct {
 	Dialer func(context.Context) (*client.Dialer, error)
 	// Login logs in to the server; nil if that is impossible.
 	Login func(context.Context, LoginOptions) error
-	// Explain returns the text of an error for the user, and NeedsLogin reports whether a login may help.
-	Explain    func(error) string
-	NeedsLogin func(error) bool
 }
 
 // LoginOptions are the options of a login.
@@ -387,5 +384,5 @@ func (s *server) setLevel(r *http.Request, in struct {
 	if err != nil {
 		return none{}, err
 	}
-	return none{}, s.explained(c.SetLogLevel(r.Context(), in.Level))
+	return none{}, explained(c.SetLogLevel(r.Context(), in.Level))
 }

@@ -82,7 +82,6 @@ func serverAt(url string) Server {
 		Dialer: func(context.Context) (*client.Dialer, error) {
 			return &client.Dialer{Name: "test", Logger: slog.New(slog.DiscardHandler)}, nil
 		},
-		Explain: error.Error, NeedsLogin: func(error) bool { return false },
 	}
 }
 

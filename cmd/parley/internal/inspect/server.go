@@ -16,6 +16,7 @@ import (
 	"github.com/parley-mcp/parley/apps"
 	"github.com/parley-mcp/parley/auth/oauth/trace"
 	"github.com/parley-mcp/parley/client"
+	"github.com/parley-mcp/parley/cmd/parley/internal/login/credstore"
 	"github.com/parley-mcp/parley/cmd/parley/internal/login/loginsteps"
 	"github.com/parley-mcp/parley/cmd/parley/internal/traffic/recording"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -235,14 +236,14 @@ func (s *server) run(ctx context.Context, dialer *client.Dialer) {
 
 // fail records an error of the connection. It is called with mu held.
 func (s *server) fail(err error) {
-	s.state, s.problem = stateFailed, s.Explain(err)
-	s.login = s.NeedsLogin(err)
+	s.state, s.problem = stateFailed, explain(err)
+	s.login = errors.As(err, new(*credstore.LoginError))
 }
 
 // lost records the end of the connection. The client reconnects with the next request.
 func (s *server) lost(err error) {
 	s.mu.Lock()
-	s.problem = s.Explain(err)
+	s.problem = explain(err)
 	s.mu.Unlock()
 	s.hub.wake()
 }
@@ -441,7 +442,7 @@ func (h *hub) runLogin(ctx context.Context, s *server, l *loginState, o LoginOpt
 		case ctx.Err() == context.Canceled:
 			l.State, l.Error = loginFailed, "the login was cancelled"
 		default:
-			l.State, l.Error = loginFailed, s.Explain(err)
+			l.State, l.Error = loginFailed, explain(err)
 		}
 	})
 	if err == nil {
