@@ -125,15 +125,7 @@ func (f *File) Get(path ...string) json.RawMessage {
 
 // Set sets the member at path to a value, which package encoding/json encodes. It creates the objects of the path that
 // are missing. A new member is the last one of its object. The value must not change before Save.
-func (f *File) Set(value any, path ...string) error {
-	path = slices.Clone(path)
-	before := f.Get(path...)
-	if err := f.set(value, path); err != nil {
-		return err
-	}
-	f.record(before, path, value, func(again *File) error { return again.set(value, path) })
-	return nil
-}
+func (f *File) Set(value any, path ...string) error { return f.change(value, path, (*File).set) }
 
 func (f *File) set(value any, path []string) error {
 	if f.isTOML {
@@ -170,15 +162,7 @@ func (f *File) set(value any, path []string) error {
 
 // Append appends a value, which package encoding/json encodes, to the array at path. It creates the array if it is
 // missing. The value must not change before Save.
-func (f *File) Append(value any, path ...string) error {
-	path = slices.Clone(path)
-	before := f.Get(path...)
-	if err := f.append(value, path); err != nil {
-		return err
-	}
-	f.record(before, path, value, func(again *File) error { return again.append(value, path) })
-	return nil
-}
+func (f *File) Append(value any, path ...string) error { return f.change(value, path, (*File).append) }
 
 func (f *File) append(value any, path []string) error {
 	v, indent := &f.root, ""
@@ -270,14 +254,15 @@ func lastLine(extra hujson.Extra) string {
 
 // Remove removes the member at path with the comments before it and in its line. It reports whether there was one.
 func (f *File) Remove(path ...string) bool {
-	path = slices.Clone(path)
-	before := f.Get(path...)
-	removed := f.remove(path)
-	if removed {
-		f.record(before, path, nil, func(again *File) error { again.remove(path); return nil })
-	}
-	return removed
+	return f.change(nil, path, func(f *File, _ any, path []string) error {
+		if !f.remove(path) {
+			return errMissing
+		}
+		return nil
+	}) == nil
 }
+
+var errMissing = errors.New("no such member")
 
 func (f *File) remove(path []string) bool {
 	if f.isTOML {
@@ -351,15 +336,21 @@ var errChanged = errors.New("another program has changed it meanwhile; run the c
 // change is a change of a File, which Save can make again in the content that another program has written.
 type change struct {
 	path   []string
-	before json.RawMessage         // the value at path before the change; nil if there was none
-	after  json.RawMessage         // afterwards; nil if it was removed
-	value  any                     // of Set or Append
-	apply  func(again *File) error // makes the change
+	before json.RawMessage // the value at path before the change; nil if there was none
+	after  json.RawMessage // afterwards; nil if it was removed
+	value  any             // of Set or Append
+	how    func(f *File, value any, path []string) error
 }
 
-// record keeps a change that was made for Save.
-func (f *File) record(before json.RawMessage, path []string, value any, apply func(again *File) error) {
-	f.changes = append(f.changes, change{path, before, f.Get(path...), value, apply})
+// change makes a change, and keeps it for Save.
+func (f *File) change(value any, path []string, how func(*File, any, []string) error) error {
+	path = slices.Clone(path)
+	before := f.Get(path...)
+	if err := how(f, value, path); err != nil {
+		return err
+	}
+	f.changes = append(f.changes, change{path, before, f.Get(path...), value, how})
+	return nil
 }
 
 // Save writes the changes to the file, atomically and while no other parley writes it. What others have written since
@@ -400,17 +391,14 @@ func (c *change) again(f *File) error {
 	case !sameValue(now, c.before):
 		return fmt.Errorf("%s: %s: %w", f.path, strings.Join(c.path, "."), errChanged)
 	}
-	return c.apply(f)
+	return c.how(f, c.value, c.path)
 }
 
-// sameValue reports whether two values differ in white space only.
+// sameValue reports whether two values, which can be missing, differ in white space only.
 func sameValue(a, b json.RawMessage) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
 	var first, second bytes.Buffer
-	return json.Compact(&first, a) == nil && json.Compact(&second, b) == nil &&
-		bytes.Equal(first.Bytes(), second.Bytes())
+	_, _ = json.Compact(&first, a), json.Compact(&second, b) // values are JSON
+	return bytes.Equal(first.Bytes(), second.Bytes())
 }
 
 // indexOf returns the index of the member with a name, or -1. Of duplicates it is the last one, which most programs
