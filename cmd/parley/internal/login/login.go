@@ -171,7 +171,7 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 			return nil, err
 		}
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "The login is stored in %s.\n", stored.Store.Location())
+	fmt.Fprintf(cmd.ErrOrStderr(), "The login is stored in %s.\n", stored.Location())
 	return status, nil
 }
 

@@ -41,7 +41,7 @@ parley whoami --explain https://example.com/mcp
 parley whoami -o json https://example.com/mcp`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return whoamiAll(cmd, explain)
+				return whoami(cmd, "", explain)
 			}
 			url, err := oneURL(cmd, args)
 			if err != nil {
@@ -105,42 +105,28 @@ func explained(cmd *cobra.Command, server string, status *oauth.Status, explain 
 	return out, text.String(), context.Cause(cmd.Context())
 }
 
+// whoami shows the login to the server at a URL, or all logins if the URL is empty.
 func whoami(cmd *cobra.Command, url string, explain bool) error {
 	c, err := credstore.OpenClient(cmd.Context())
 	if err != nil {
 		return err
 	}
-	status, err := c.Status(cmd.Context(), url)
-	if err != nil {
-		return err
-	}
-	if status == nil {
-		return failure.WithCode(failure.ExitUnauthorized,
-			fmt.Errorf("you are not logged in to %s; run: %s", url, quoting.OfUser().Command([]string{"login"}, url)))
-	}
-	shown, text, err := explained(cmd, url, status, explain)
-	if err != nil {
-		return err
-	}
-	return output.Print(cmd, shown, "%s", text)
-}
-
-func whoamiAll(cmd *cobra.Command, explain bool) error {
-	c, err := credstore.OpenClient(cmd.Context())
-	if err != nil {
-		return err
-	}
-	servers, err := c.Servers(cmd.Context())
-	if err != nil {
-		return err
+	servers := []string{url}
+	if url == "" {
+		if servers, err = c.Servers(cmd.Context()); err != nil {
+			return err
+		}
 	}
 	all := []loginStatus{}
-	var shown []string
+	var shown strings.Builder
 	for _, server := range servers {
 		status, err := c.Status(cmd.Context(), server)
 		switch {
 		case err != nil:
 			return err
+		case status == nil && url != "":
+			return failure.WithCode(failure.ExitUnauthorized, fmt.Errorf("you are not logged in to %s; run: %s", url,
+				quoting.OfUser().Command([]string{"login"}, url)))
 		case status == nil:
 			continue
 		}
@@ -148,14 +134,16 @@ func whoamiAll(cmd *cobra.Command, explain bool) error {
 		if err != nil {
 			return err
 		}
-		all, shown = append(all, of), append(shown, text)
+		all = append(all, of)
+		shown.WriteString(text)
 	}
-	return output.Text(cmd, all, func(b *strings.Builder) {
-		if len(shown) == 0 {
-			cmd.PrintErrln("You have no logins.")
-		}
-		b.WriteString(strings.Join(shown, ""))
-	})
+	if url != "" {
+		return output.Print(cmd, all[0], "%s", shown.String())
+	}
+	if len(all) == 0 && output.Of(cmd) == output.Table {
+		cmd.PrintErrln("You have no logins.")
+	}
+	return output.Print(cmd, all, "%s", shown.String())
 }
 
 // describeLogin returns lines about a login to a server, without secrets.

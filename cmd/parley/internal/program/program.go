@@ -27,14 +27,7 @@ func CompleteFlag[Word ~string](cmd *cobra.Command, name string, words []Word) {
 
 // Commas joins words with commas.
 func Commas[Word ~string](words []Word) string {
-	var b strings.Builder
-	for i, w := range words {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(w))
-	}
-	return b.String()
+	return strings.Join(WordsOf(words), ", ")
 }
 
 // WordsOf returns words as strings.

@@ -30,6 +30,8 @@ type Document struct {
 
 	path   string
 	places map[jsontext.Pointer]place
+	values int // that are in JSON so far
+	depth  int // of the current one
 }
 
 // place is a position in the file, from 1.
@@ -61,12 +63,7 @@ func Parse(path string, data []byte) (*Document, error) {
 		return nil, syntaxError(path, err)
 	}
 	d := &Document{path: path, places: make(map[jsontext.Pointer]place)}
-	c := converter{document: d}
-	if err := c.value(root.Content[0], root.Content[0], ""); err != nil {
-		return nil, err
-	}
-	d.JSON = c.out
-	return d, nil
+	return d, d.value(root.Content[0], root.Content[0], "")
 }
 
 // syntaxError returns an error of the parser, which is like "yaml: line 3: did not find expected key".
@@ -118,111 +115,103 @@ func (d *Document) Decode(s *schema.Schema, into any) error {
 	return errors.Join(all...)
 }
 
-// converter writes a document as JSON.
-type converter struct {
-	document *Document
-	out      []byte
-	values   int
-	depth    int
-}
-
 // value writes a value. from is the node that determines its position: the name of a member, or the value itself.
-func (c *converter) value(n, from *yaml.Node, at jsontext.Pointer) error {
-	c.document.places[at] = place{from.Line, from.Column}
-	c.depth++
-	defer func() { c.depth-- }()
-	switch c.values++; { // an alias counts as often as it is used
-	case c.values > maxValues || len(c.out) > maxFile:
-		return c.document.Errorf(at, "document is too large, with its aliases")
-	case c.depth > maxDepth:
-		return c.document.Errorf(at, "value must not be nested more than %d deep", maxDepth)
+func (d *Document) value(n, from *yaml.Node, at jsontext.Pointer) error {
+	d.places[at] = place{from.Line, from.Column}
+	d.depth++
+	defer func() { d.depth-- }()
+	switch d.values++; { // an alias counts as often as it is used
+	case d.values > maxValues || len(d.JSON) > maxFile:
+		return d.Errorf(at, "document is too large, with its aliases")
+	case d.depth > maxDepth:
+		return d.Errorf(at, "value must not be nested more than %d deep", maxDepth)
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		return c.value(n.Alias, from, at)
+		return d.value(n.Alias, from, at)
 	case yaml.MappingNode:
-		return c.object(n, at)
+		return d.object(n, at)
 	case yaml.SequenceNode:
-		return c.array(n, at)
+		return d.array(n, at)
 	}
-	return c.scalar(n, at)
+	return d.scalar(n, at)
 }
 
-func (c *converter) object(n *yaml.Node, at jsontext.Pointer) error {
+func (d *Document) object(n *yaml.Node, at jsontext.Pointer) error {
 	seen := make(map[string]bool)
-	c.out = append(c.out, '{')
+	d.JSON = append(d.JSON, '{')
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		name := key.Value
 		member := at.AppendToken(name)
-		c.document.places[member] = place{key.Line, key.Column}
+		d.places[member] = place{key.Line, key.Column}
 		switch {
 		case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!null":
-			return c.document.Errorf(member, "a key must be a string")
+			return d.Errorf(member, "a key must be a string")
 		case key.ShortTag() == "!!merge":
-			return c.document.Errorf(member, "merge key << is not supported; repeat its keys")
+			return d.Errorf(member, "merge key << is not supported; repeat its keys")
 		case seen[name]:
-			return c.document.Errorf(member, "duplicate key %q; remove one", name)
+			return d.Errorf(member, "duplicate key %q; remove one", name)
 		}
 		seen[name] = true
 		if i > 0 {
-			c.out = append(c.out, ',')
+			d.JSON = append(d.JSON, ',')
 		}
-		if err := c.text(name, member); err != nil {
+		if err := d.text(name, member); err != nil {
 			return err
 		}
-		c.out = append(c.out, ':')
-		if err := c.value(value, key, member); err != nil {
+		d.JSON = append(d.JSON, ':')
+		if err := d.value(value, key, member); err != nil {
 			return err
 		}
 	}
-	c.out = append(c.out, '}')
+	d.JSON = append(d.JSON, '}')
 	return nil
 }
 
-func (c *converter) array(n *yaml.Node, at jsontext.Pointer) error {
-	c.out = append(c.out, '[')
+func (d *Document) array(n *yaml.Node, at jsontext.Pointer) error {
+	d.JSON = append(d.JSON, '[')
 	for i, element := range n.Content {
 		if i > 0 {
-			c.out = append(c.out, ',')
+			d.JSON = append(d.JSON, ',')
 		}
-		if err := c.value(element, element, at.AppendToken(strconv.Itoa(i))); err != nil {
+		if err := d.value(element, element, at.AppendToken(strconv.Itoa(i))); err != nil {
 			return err
 		}
 	}
-	c.out = append(c.out, ']')
+	d.JSON = append(d.JSON, ']')
 	return nil
 }
 
 // scalar writes a string, number, boolean or null. Dates and values with other tags are strings.
-func (c *converter) scalar(n *yaml.Node, at jsontext.Pointer) error {
+func (d *Document) scalar(n *yaml.Node, at jsontext.Pointer) error {
 	switch n.ShortTag() {
 	case "!!null":
-		c.out = append(c.out, "null"...)
+		d.JSON = append(d.JSON, "null"...)
 	case "!!bool":
 		value := strings.ToLower(n.Value)
 		if value != "true" && value != "false" { // only with the tag
-			return c.document.Errorf(at, "boolean %s must be true or false", n.Value)
+			return d.Errorf(at, "boolean %s must be true or false", n.Value)
 		}
-		c.out = append(c.out, value...)
+		d.JSON = append(d.JSON, value...)
 	case "!!int", "!!float":
 		number, err := numberOf(n.Value)
 		if err != nil {
-			return c.document.Errorf(at, "%w", err)
+			return d.Errorf(at, "%w", err)
 		}
-		c.out = append(c.out, number...)
+		d.JSON = append(d.JSON, number...)
 	default:
-		return c.text(n.Value, at)
+		return d.text(n.Value, at)
 	}
 	return nil
 }
 
-func (c *converter) text(text string, at jsontext.Pointer) error {
-	out, err := jsontext.AppendQuote(c.out, text)
+func (d *Document) text(text string, at jsontext.Pointer) error {
+	out, err := jsontext.AppendQuote(d.JSON, text)
 	if err != nil {
-		return c.document.Errorf(at, "text must be valid UTF-8")
+		return d.Errorf(at, "text must be valid UTF-8")
 	}
-	c.out = out
+	d.JSON = out
 	return nil
 }
 

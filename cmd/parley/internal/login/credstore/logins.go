@@ -18,26 +18,28 @@ import (
 	"github.com/parley-mcp/parley/schema"
 )
 
-// Logins are the stored logins of the user. Their tokens are refreshed when they are used, by one process at a time.
-type Logins struct{ Store *Store }
-
-func Open() (*Logins, error) {
+// Open returns the store of the user's logins. Their tokens are refreshed when they are used, by one process at a time.
+func Open() (*Store, error) {
 	dir, err := Dir()
 	if err != nil {
 		return nil, err
 	}
-	return &Logins{New(dir, System())}, nil
+	return New(dir, System()), nil
 }
 
 // Client returns the client that gets and refreshes tokens. Without an Interaction it does not ask the user.
-func (l *Logins) Client(ctx context.Context, logger *slog.Logger) (*oauth.Client, error) {
-	registered, err := l.registrations(ctx)
+func (s *Store) Client(ctx context.Context, logger *slog.Logger) (*oauth.Client, error) {
+	stored, err := s.registrations(ctx)
 	if err != nil && !errors.Is(err, ErrUnavailable) {
 		return nil, err
 	}
+	var registered []oauth.Registration
+	for _, r := range stored {
+		registered = append(registered, oauth.Registration{Server: r.Server, ClientID: r.ID, ClientSecret: r.Secret})
+	}
 	return &oauth.Client{
 		Name: "Parley", URI: "https://github.com/parley-mcp/parley",
-		Store: l.Store, Registrations: registered, Logger: logger, Proxy: http.ProxyFromEnvironment,
+		Store: s, Registrations: registered, Logger: logger, Proxy: http.ProxyFromEnvironment,
 	}, nil
 }
 
@@ -62,20 +64,8 @@ func LoopbackURI(port int) string {
 	return fmt.Sprintf("http://127.0.0.1:%d/callback", port)
 }
 
-func (l *Logins) registrations(ctx context.Context) ([]oauth.Registration, error) {
-	stored, err := l.storedRegistrations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []oauth.Registration
-	for _, r := range stored {
-		all = append(all, oauth.Registration{Server: r.Server, ClientID: r.ID, ClientSecret: r.Secret})
-	}
-	return all, nil
-}
-
-func (l *Logins) storedRegistrations(ctx context.Context) (all []Registration, err error) {
-	raw, err := l.Store.Load(ctx, registrationsKey)
+func (s *Store) registrations(ctx context.Context) (all []Registration, err error) {
+	raw, err := s.Load(ctx, registrationsKey)
 	if err != nil || raw == nil {
 		return nil, err
 	}
@@ -86,8 +76,8 @@ func (l *Logins) storedRegistrations(ctx context.Context) (all []Registration, e
 }
 
 // RedirectURI returns the redirect URI with which the client for a server is registered; empty for any port.
-func (l *Logins) RedirectURI(ctx context.Context, server string) (string, error) {
-	stored, err := l.storedRegistrations(ctx)
+func (s *Store) RedirectURI(ctx context.Context, server string) (string, error) {
+	stored, err := s.registrations(ctx)
 	for _, r := range stored {
 		if r.Server == server {
 			return r.RedirectURI, err
@@ -97,13 +87,13 @@ func (l *Logins) RedirectURI(ctx context.Context, server string) (string, error)
 }
 
 // SaveRegistration stores a registration. It replaces one for the same server.
-func (l *Logins) SaveRegistration(ctx context.Context, r Registration) error {
-	unlock, err := l.Store.Lock(ctx, registrationsKey)
+func (s *Store) SaveRegistration(ctx context.Context, r Registration) error {
+	unlock, err := s.Lock(ctx, registrationsKey)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	all, err := l.storedRegistrations(ctx)
+	all, err := s.registrations(ctx)
 	if err != nil {
 		all = nil
 	}
@@ -112,7 +102,7 @@ func (l *Logins) SaveRegistration(ctx context.Context, r Registration) error {
 	if err != nil {
 		return err
 	}
-	return l.Store.Save(ctx, registrationsKey, raw)
+	return s.Save(ctx, registrationsKey, raw)
 }
 
 // Authorizer adds stored logins to requests. Its errors tell the user how to log in. Without SetTargets
@@ -363,7 +353,7 @@ type taskStore struct {
 }
 
 // TaskStore returns the store of tasks. Warn receives its errors.
-func (l *Logins) TaskStore(warn func(error)) *taskStore { return &taskStore{l.Store, warn} }
+func (s *Store) TaskStore(warn func(error)) *taskStore { return &taskStore{s, warn} }
 
 // SaveTask implements client.TaskStore.
 func (s *taskStore) SaveTask(ctx context.Context, r client.TaskRecord) error {

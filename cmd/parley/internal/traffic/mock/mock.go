@@ -300,10 +300,10 @@ func (m *Mock) do(ctx context.Context, s *step, recorded bool, values map[string
 	case s.Wait != nil:
 		return sleep(ctx, *s.Wait)
 	case s.Progress != nil:
-		ignoreEnded(server.Progress(ctx, *s.Progress, s.Total, expandText(s.Message, values)))
+		_ = server.Progress(ctx, *s.Progress, s.Total, expandText(s.Message, values)) // the client may not want it
 	case s.Log != nil:
-		ignoreEnded(server.Log(ctx, mcp.LoggingMessageParams{Level: cmp.Or(s.Level, mcp.LevelInfo), Logger: s.Logger,
-			Data: expand(s.Log, values)}))
+		_ = server.Log(ctx, mcp.LoggingMessageParams{Level: cmp.Or(s.Level, mcp.LevelInfo), Logger: s.Logger,
+			Data: expand(s.Log, values)})
 	case s.url != "":
 		return answered(server.ElicitURL(ctx, s.url, *s.Elicit, nil, options...), recorded)
 	case s.Elicit != nil:
@@ -352,9 +352,6 @@ func answered(err error, recorded bool) error {
 	}
 	return err
 }
-
-// ignoreEnded ignores the error of a message that the client does not get, because it does not want it or has gone.
-func ignoreEnded(error) {}
 
 // sleep waits for a time, or until ctx is done.
 func sleep(ctx context.Context, d time.Duration) error {
