@@ -48,8 +48,8 @@ func fromCodex(entry *hujson.Object) {
 			}
 			to.Members = append(to.Members, object.Members...)
 		case "env_vars": // names, or objects with a name
-			array, _ := m.Value.Value.(*hujson.Array)
-			for i := range elementsOf(array) {
+			array, ok := m.Value.Value.(*hujson.Array)
+			for i := 0; ok && i < len(array.Elements); i++ {
 				variable := &array.Elements[i]
 				if named := variable.Find("/name"); named != nil {
 					variable = named
@@ -63,8 +63,8 @@ func fromCodex(entry *hujson.Object) {
 				add(headers, "Authorization", m.Value, "Bearer ${"+text+"}")
 			}
 		case "env_http_headers":
-			object, _ := m.Value.Value.(*hujson.Object)
-			for i := range membersOf(object) {
+			object, ok := m.Value.Value.(*hujson.Object)
+			for i := 0; ok && i < len(object.Members); i++ {
 				header := &object.Members[i]
 				if text, ok := literalText(&header.Value); ok {
 					add(headers, header.Name.Value.(hujson.Literal).String(), header.Value, "${"+text+"}")
@@ -114,20 +114,6 @@ func asStartTimeout(m hujson.ObjectMember, unit time.Duration) hujson.ObjectMemb
 		}
 	}
 	return renamed(m, "startTimeout")
-}
-
-func elementsOf(a *hujson.Array) []hujson.Value {
-	if a == nil {
-		return nil
-	}
-	return a.Elements
-}
-
-func membersOf(o *hujson.Object) []hujson.ObjectMember {
-	if o == nil {
-		return nil
-	}
-	return o.Members
 }
 
 // literalText returns a string that can be the name of a variable.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -188,10 +189,43 @@ type Values struct {
 // maxSecretFile is the maximum size of a file that a reference names, in bytes.
 const maxSecretFile = 1 << 20
 
+// Reference is a reference in a value of a configuration.
+type Reference struct {
+	Kind       string // env, input, file or keyring; empty for a predefined one, such as ${workspaceFolder}
+	Name       string
+	Default    string
+	HasDefault bool
+}
+
 var (
-	variable  = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
-	qualified = regexp.MustCompile(`^\$\{(env|input|file|keyring):([^}]+)\}`)
+	references = regexp.MustCompile(
+		`\$\{(?:(env|input|file|keyring):([^}]+)|([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?|/)\}`)
+	predefined = []string{"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"}
 )
+
+// ReplaceReferences returns text with what replace returns for its references. It calls literal with each text between
+// them, which stays.
+func ReplaceReferences(text string, literal func(text string) error,
+	replace func(source string, r Reference) (string, error)) (string, error) {
+	var b strings.Builder
+	for m := references.FindStringSubmatch(text); m != nil; m = references.FindStringSubmatch(text) {
+		before, after, _ := strings.Cut(text, m[0])
+		if err := literal(before); err != nil {
+			return "", err
+		}
+		r := Reference{Kind: m[1], Name: cmp.Or(m[2], m[3], "/"), Default: m[5], HasDefault: m[4] != ""}
+		if r.Kind == "" && !slices.Contains(predefined, r.Name) {
+			r.Kind = "env"
+		}
+		value, err := replace(m[0], r)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(before + value)
+		text = after
+	}
+	return b.String() + text, literal(text)
+}
 
 // ownReference matches references that only parley has: another program that reads its file does not read a file or the
 // keyring because of them, so parley does not either.
@@ -237,83 +271,39 @@ func (v *Values) Expand(text string) (string, error) { return v.expand(text, &Se
 
 // expand is Expand for a value of a server. ${input:ID} refers to an input of its file.
 func (v *Values) expand(text string, of *Server) (string, error) {
-	var b strings.Builder
-	for {
-		before, _, found := strings.Cut(text, "${")
-		b.WriteString(before)
-		if !found {
-			return b.String(), nil
+	return ReplaceReferences(text, func(text string) error {
+		if at := strings.Index(text, "${"); at >= 0 {
+			return fmt.Errorf("invalid reference %.40q; write ${NAME}, ${NAME:-default}, ${input:ID}, ${file:PATH} or "+
+				"${keyring:SERVICE/ACCOUNT}", text[at:])
 		}
-		text = text[len(before):]
-		value, length, err := v.reference(text, of)
-		if err != nil {
-			return "", err
-		}
-		b.WriteString(value)
-		text = text[length:]
-	}
-}
-
-// reference returns the value of the reference at the beginning of text, and its length.
-func (v *Values) reference(text string, of *Server) (value string, length int, err error) {
-	if m := qualified.FindStringSubmatch(text); m != nil {
-		switch m[1] {
+		return nil
+	}, func(_ string, r Reference) (string, error) {
+		switch r.Kind {
 		case "env":
-			value, err = v.env(m[2])
+			return v.env(r)
 		case "input":
-			value, err = v.input(m[2], of)
+			return v.input(r.Name, of)
 		case "file":
-			value, err = v.file(m[2], of.folder)
+			return v.file(r.Name, of.folder)
 		case "keyring":
-			value, err = v.secret(m[2])
+			return v.secret(r.Name)
 		}
-		return value, len(m[0]), err
-	}
-	if strings.HasPrefix(text, "${/}") {
-		return string(filepath.Separator), len("${/}"), nil
-	}
-	m := variable.FindStringSubmatch(text)
-	if m == nil {
-		return "", 0,
-			fmt.Errorf("invalid reference %.40q; write ${NAME}, ${NAME:-default}, ${input:ID}, ${file:PATH} or "+
-				"${keyring:SERVICE/ACCOUNT}", text)
-	}
-	if value, known := v.predefined(m[1]); known {
-		return value, len(m[0]), nil
-	}
-	if m[2] == "" {
-		value, err = v.env(m[1])
-	} else if value, _ = v.lookup(m[1]); value == "" {
-		value = m[3]
-	}
-	return value, len(m[0]), err
+		separator := string(filepath.Separator)
+		return map[string]string{"workspaceFolder": v.Workspace, "workspaceFolderBasename": filepath.Base(v.Workspace),
+			"userHome": v.Home, "pathSeparator": separator, "/": separator}[r.Name], nil
+	})
 }
 
-func (v *Values) predefined(name string) (value string, known bool) {
-	switch name {
-	case "workspaceFolder":
-		return v.Workspace, true
-	case "workspaceFolderBasename":
-		return filepath.Base(v.Workspace), true
-	case "userHome":
-		return v.Home, true
-	case "pathSeparator":
-		return string(filepath.Separator), true
+func (v *Values) env(r Reference) (value string, err error) {
+	isSet := false
+	if v.Env != nil {
+		value, isSet = v.Env(r.Name)
 	}
-	return "", false
-}
-
-func (v *Values) lookup(name string) (string, bool) {
-	if v.Env == nil {
-		return "", false
-	}
-	return v.Env(name)
-}
-
-func (v *Values) env(name string) (string, error) {
-	value, ok := v.lookup(name)
-	if !ok {
-		return "", fmt.Errorf("environment variable %s is not set; set it, or write ${%s:-default}", name, name)
+	switch {
+	case value == "" && r.HasDefault:
+		return r.Default, nil
+	case !isSet:
+		return "", fmt.Errorf("environment variable %s is not set; set it, or write ${%s:-default}", r.Name, r.Name)
 	}
 	return value, nil
 }

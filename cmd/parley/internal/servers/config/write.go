@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -140,15 +139,13 @@ func detached(folder, text string) string {
 	}
 }
 
-var inputReference = regexp.MustCompile(`\$\{input:([^}]+)\}`)
-
 // UsedInputs returns the inputs of the file that the server refers to, in the order in which it refers to them.
 func (s *Server) UsedInputs() (used []*Input) {
 	seen := make(map[string]bool)
 	for _, text := range s.values() {
-		for _, m := range inputReference.FindAllStringSubmatch(*text, -1) {
-			id := m[1]
-			if in := s.inputs[id]; in != nil && !seen[id] {
+		for _, m := range references.FindAllStringSubmatch(*text, -1) {
+			id := m[2]
+			if in := s.inputs[id]; m[1] == "input" && in != nil && !seen[id] {
 				seen[id] = true
 				used = append(used, in)
 			}

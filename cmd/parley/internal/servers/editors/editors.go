@@ -78,7 +78,7 @@ type Client struct {
 	// style changes an entry of mcpServers to the form of the client. It may be nil.
 	style func(config.Object) config.Object
 	// reference returns a reference in the notation of the client, or false if it has none.
-	reference func(r reference) (string, bool)
+	reference func(r config.Reference) (string, bool)
 	dollars   bool // $NAME without braces is a reference, too
 }
 
@@ -88,7 +88,7 @@ func Clients() []*Client {
 		{
 			Name: "claude", Title: "Claude Desktop", member: "mcpServers",
 			user:      func(p *Place) string { return p.join(p.config(), "Claude", "claude_desktop_config.json") },
-			reference: func(reference) (string, bool) { return "", false },
+			reference: func(config.Reference) (string, bool) { return "", false },
 		},
 		{
 			Name: "claude-code", Title: "Claude Code", member: "mcpServers", http: "url", typed: true,
@@ -128,7 +128,7 @@ func Clients() []*Client {
 				return p.join(p.xdg(), "zed", "settings.json") // also on macOS
 			},
 			project:   []string{".zed", "settings.json"},
-			reference: func(reference) (string, bool) { return "", false },
+			reference: func(config.Reference) (string, bool) { return "", false },
 		},
 		{
 			Name: "gemini", Title: "Gemini CLI", member: "mcpServers", http: "httpUrl", dir: true, dollars: true,
@@ -145,7 +145,7 @@ func Clients() []*Client {
 				return p.join(p.Home, ".codex", "config.toml")
 			},
 			project:   []string{".codex", "config.toml"},
-			reference: func(reference) (string, bool) { return "", false },
+			reference: func(config.Reference) (string, bool) { return "", false },
 		},
 		{
 			Name: "opencode", Title: "opencode", member: "mcp", http: "url", style: opencodeEntry,
@@ -295,62 +295,26 @@ func Plan(own *config.Config, workspace string, sources []Source) (plan []*Impor
 	return plan, errors.Join(errs...)
 }
 
-// unsupportedError says why a client cannot use a server itself.
-type unsupportedError struct {
-	client *Client
-	reason string
-}
-
-func (e *unsupportedError) Error() string { return e.client.Title + " " + e.reason }
+// unsupported returns the error about what a client cannot do itself.
+func (c *Client) unsupported(what string) error { return errors.New(c.Title + " " + what) }
 
 // translate returns text with references in the notation of the client.
 func (c *Client) translate(text string) (string, error) {
-	var b strings.Builder
-	at := 0
-	for _, m := range references.FindAllStringSubmatchIndex(text, -1) {
-		if err := c.checkLiteral(text[at:m[0]]); err != nil {
-			return "", err
+	return config.ReplaceReferences(text, func(text string) error {
+		if name := dollar.FindString(text); c.dollars && name != "" {
+			return c.unsupported("takes " + name + "… for a variable")
 		}
-		b.WriteString(text[at:m[0]])
-		at = m[1]
-		word := func(i int) string {
-			if m[2*i] < 0 {
-				return ""
-			}
-			return text[m[2*i]:m[2*i+1]]
-		}
-		r := reference{kind: word(1), name: word(2), fallback: word(5), hasDefault: m[8] >= 0}
-		if r.kind == "" {
-			r.name = word(3)
-			if r.name == "" {
-				r.name = "/"
-			}
-			if !predefined[r.name] {
-				r.kind = "env"
-			}
-		}
+		return nil
+	}, func(source string, r config.Reference) (string, error) {
 		translated, ok := c.reference(r)
-		if !ok || r.kind == "input" && !c.inputs {
-			return "", &unsupportedError{c, "does not support the reference " + text[m[0]:m[1]]}
+		if !ok || r.Kind == "input" && !c.inputs {
+			return "", c.unsupported("does not support the reference " + source)
 		}
-		b.WriteString(translated)
-	}
-	if err := c.checkLiteral(text[at:]); err != nil {
-		return "", err
-	}
-	b.WriteString(text[at:])
-	return b.String(), nil
+		return translated, nil
+	})
 }
 
 var dollar = regexp.MustCompile(`\$[A-Za-z_]`)
-
-// checkLiteral returns an error if the client would take a part of a text for a reference.
-func (c *Client) checkLiteral(text string) error {
-	if name := dollar.FindString(text); c.dollars && name != "" {
-		return &unsupportedError{c, "takes " + name + "… for a variable"}
-	}
-	return nil
-}
 
 // Entry returns the entry with which the client itself starts or connects to a server. It returns an error that begins
 // with the title of the client if that is not possible.
@@ -371,7 +335,7 @@ func (c *Client) Entry(s *config.Server) (config.Object, error) {
 	}
 	if s.URL != "" {
 		if c.http == "" {
-			return nil, &unsupportedError{c, "does not connect to URLs of its configuration file"}
+			return nil, c.unsupported("does not connect to URLs of its configuration file")
 		}
 		e := append(c.begin("http"), config.Member{Name: c.http, Value: text(s.URL)})
 		if len(s.Headers) > 0 {
@@ -381,11 +345,11 @@ func (c *Client) Entry(s *config.Server) (config.Object, error) {
 	}
 	switch {
 	case s.Confine != nil:
-		return nil, &unsupportedError{c, "does not support confine"}
+		return nil, c.unsupported("does not support confine")
 	case s.Dir != "" && !c.dir:
-		return nil, &unsupportedError{c, "does not support cwd"}
+		return nil, c.unsupported("does not support cwd")
 	case s.EnvFile != "" && !c.envFile:
-		return nil, &unsupportedError{c, "does not support envFile"}
+		return nil, c.unsupported("does not support envFile")
 	}
 	own := &config.Server{Command: text(s.Command), Env: pairs(s.Env), EnvFile: text(s.EnvFile), Dir: text(s.Dir)}
 	for _, arg := range s.Args {

@@ -1,49 +1,31 @@
 package editors
 
-import (
-	"regexp"
-
-	"github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
-)
-
-// reference is a reference of parley's own form.
-type reference struct {
-	kind       string // env, file, keyring, input, or empty for a predefined one
-	name       string
-	fallback   string
-	hasDefault bool
-}
-
-var references = regexp.MustCompile(`\$\{(?:(env|input|file|keyring):([^}]+)|([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?|/)\}`)
-
-// predefined are the references that are no environment variables.
-var predefined = map[string]bool{"workspaceFolder": true, "workspaceFolderBasename": true, "userHome": true,
-	"pathSeparator": true, "/": true}
+import "github.com/parley-mcp/parley/cmd/parley/internal/servers/config"
 
 // shellVariable is the notation ${NAME} and ${NAME:-default}.
-func shellVariable(r reference) (string, bool) {
+func shellVariable(r config.Reference) (string, bool) {
 	switch {
-	case r.kind == "env" && r.hasDefault:
-		return "${" + r.name + ":-" + r.fallback + "}", true
-	case r.kind == "env":
-		return "${" + r.name + "}", true
+	case r.Kind == "env" && r.HasDefault:
+		return "${" + r.Name + ":-" + r.Default + "}", true
+	case r.Kind == "env":
+		return "${" + r.Name + "}", true
 	}
 	return "", false
 }
 
 // plainVariable is the notation ${NAME}.
-func plainVariable(r reference) (string, bool) {
-	return "${" + r.name + "}", r.kind == "env" && !r.hasDefault
+func plainVariable(r config.Reference) (string, bool) {
+	return "${" + r.Name + "}", r.Kind == "env" && !r.HasDefault
 }
 
 // qualifiedVariable is the notation ${env:NAME} and ${file:PATH}.
-func qualifiedVariable(r reference) (string, bool) {
-	return "${" + r.kind + ":" + r.name + "}", !r.hasDefault && (r.kind == "env" || r.kind == "file")
+func qualifiedVariable(r config.Reference) (string, bool) {
+	return "${" + r.Kind + ":" + r.Name + "}", !r.HasDefault && (r.Kind == "env" || r.Kind == "file")
 }
 
 // opencodeVariable is the notation {env:NAME} and {file:PATH}.
-func opencodeVariable(r reference) (string, bool) {
-	return "{" + r.kind + ":" + r.name + "}", !r.hasDefault && (r.kind == "env" || r.kind == "file")
+func opencodeVariable(r config.Reference) (string, bool) {
+	return "{" + r.Kind + ":" + r.Name + "}", !r.HasDefault && (r.Kind == "env" || r.Kind == "file")
 }
 
 // codexEntry returns an entry of config.toml.
@@ -88,12 +70,12 @@ func argsOf(o config.Object) (args []any) {
 }
 
 // editorVariable is the notation of VS Code and Cursor.
-func editorVariable(r reference) (string, bool) {
-	switch r.kind {
+func editorVariable(r config.Reference) (string, bool) {
+	switch r.Kind {
 	case "":
-		return "${" + r.name + "}", true
+		return "${" + r.Name + "}", true
 	case "env", "input":
-		return "${" + r.kind + ":" + r.name + "}", !r.hasDefault
+		return "${" + r.Kind + ":" + r.Name + "}", !r.HasDefault
 	}
 	return "", false
 }
