@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/completion"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/dialing"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal"
@@ -52,11 +53,11 @@ An agent that finds the skill there trusts it as one of yours: read it first.
 		Example: `
 parley skills install http://127.0.0.1:7777/mcp pdf-processing --dir ~/.agents/skills`,
 	}
-	cmd.RunE = withSkill(&flags, func(cmd *cobra.Command, c *connection, s *skills.Skill) error {
+	cmd.RunE = withSkill(&flags, func(cmd *cobra.Command, c *client.Client, target []string, s *skills.Skill) error {
 		if dir == "" {
 			return errors.New("--dir is missing; it is the directory with your skills")
 		}
-		return installSkill(cmd, c, s, dir, yes)
+		return installSkill(cmd, c, labelOf(cmd, target), s, dir, yes)
 	})
 	flags.Add(cmd)
 	cmd.Flags().StringVar(&dir, "dir", "", "`directory` of skills, in which the new directory is made")
@@ -66,7 +67,7 @@ parley skills install http://127.0.0.1:7777/mcp pdf-processing --dir ~/.agents/s
 	return cmd
 }
 
-func installSkill(cmd *cobra.Command, c *connection, s *skills.Skill, dir string, yes bool) error {
+func installSkill(cmd *cobra.Command, c *client.Client, label string, s *skills.Skill, dir string, yes bool) error {
 	if s.Files == nil {
 		return errNoFiles
 	}
@@ -92,7 +93,7 @@ func installSkill(cmd *cobra.Command, c *connection, s *skills.Skill, dir string
 	if agreed, err := form.Confirm(cmd, yes, question); err != nil || !agreed {
 		return err
 	}
-	result := &skillOrigin{Server: c.label, URI: s.URI, Digest: s.Digest(), Files: names}
+	result := &skillOrigin{Server: label, URI: s.URI, Digest: s.Digest(), Files: names}
 	unlock, err := atomicfile.Lock(cmd.Context(), filepath.Join(dir, "."+s.Name+".lock"))
 	switch {
 	case err == nil:
@@ -146,7 +147,7 @@ func namesOf(s *skills.Skill) (names []string, err error) {
 
 // writeSkill reads the files of a skill, and writes them to a directory that gets its name when it is complete. The
 // caller holds the lock of the name, so what another parley has left there was not completed.
-func writeSkill(cmd *cobra.Command, c *connection, s *skills.Skill, root *os.Root, about *skillOrigin) (err error) {
+func writeSkill(cmd *cobra.Command, c *client.Client, s *skills.Skill, root *os.Root, about *skillOrigin) (err error) {
 	temporary := "." + s.Name + ".incomplete"
 	if err := root.RemoveAll(temporary); err != nil {
 		return fmt.Errorf("cannot remove what an installation has left: %w", err)

@@ -151,7 +151,8 @@ func findSkill(cmd *cobra.Command, c *client.Client, word string) (*skills.Skill
 
 // withSkill returns the function of a command with a TARGET and a SKILL.
 func withSkill(flags *dialing.Flags,
-	run func(cmd *cobra.Command, c *connection, s *skills.Skill) error) func(*cobra.Command, []string) error {
+	run func(cmd *cobra.Command, c *client.Client, target []string,
+		s *skills.Skill) error) func(*cobra.Command, []string) error {
 	return dialing.WithWords(func(cmd *cobra.Command, target, rest []string) error {
 		switch {
 		case len(rest) == 0:
@@ -168,17 +169,11 @@ func withSkill(flags *dialing.Flags,
 		if err != nil {
 			return err
 		}
-		return run(cmd, &connection{c, labelOf(cmd, target)}, s)
+		return run(cmd, c, target, s)
 	})
 }
 
-// connection is a client and the name of its server for the user, which is not the one that the server gives itself.
-type connection struct {
-	*client.Client
-	label string
-}
-
-// labelOf returns the name of a target, without secrets.
+// labelOf returns the name of a target for the user, without secrets. It is not the one that the server gives itself.
 func labelOf(cmd *cobra.Command, target []string) string {
 	switch {
 	case dialing.CommandAt(cmd) >= 0:
@@ -196,7 +191,7 @@ func newSkillsGet() *cobra.Command {
 		Short:   "Show the frontmatter and the files of a skill",
 		Long:    "Show the entry of a skill: its frontmatter and its files, without reading them.\n\n" + skillHelp,
 		Example: "parley skills get http://127.0.0.1:7777/mcp skill://pdf-processing/SKILL.md",
-		RunE: withSkill(&flags, func(cmd *cobra.Command, _ *connection, s *skills.Skill) error {
+		RunE: withSkill(&flags, func(cmd *cobra.Command, _ *client.Client, _ []string, s *skills.Skill) error {
 			return output.Show(cmd, s, func(w io.Writer) error {
 				fmt.Fprintf(w, "%s\n%s\n\n", terminal.Line(s.URI), terminal.JSON(string(s.Frontmatter)))
 				return printFiles(w, s)
