@@ -174,13 +174,9 @@ func (t *testRun) file(f *suite.File) error {
 	if err != nil {
 		return err
 	}
-	revisions, err := t.flags.revisionsOf(f)
-	if err != nil {
-		return err
-	}
 	all, before := t.flags.all(f), len(t.reports)
 	var rejected error // of the newest revision that the server does not support
-	for _, r := range revisions {
+	for _, r := range t.flags.revisionsOf(f) {
 		flags.Revision = string(r)
 		err := t.revision(f, flags, words, r, all)
 		switch unsupported := new(unsupportedError); {
@@ -228,21 +224,21 @@ func (f *testFlags) all(file *suite.File) bool {
 
 // revisionsOf returns the revisions in which the tests of a file run; an empty one is the newest that the server
 // supports.
-func (f *testFlags) revisionsOf(file *suite.File) (revisions []mcp.Revision, err error) {
+func (f *testFlags) revisionsOf(file *suite.File) (revisions []mcp.Revision) {
 	switch {
 	case f.Revision != "":
-		return []mcp.Revision{mcp.Revision(f.Revision)}, nil
+		return []mcp.Revision{mcp.Revision(f.Revision)}
 	case f.all(file):
-		return mcp.Revisions(), nil
+		return mcp.Revisions()
 	case len(f.revisions) > 0:
 		for _, r := range f.revisions {
 			revisions = append(revisions, mcp.Revision(r))
 		}
-		return revisions, nil
+		return revisions
 	case len(file.Revisions) > 0:
-		return file.Revisions, nil
+		return file.Revisions
 	}
-	return []mcp.Revision{""}, nil
+	return []mcp.Revision{""}
 }
 
 // revision runs the tests of a file in one revision. Its error ends the command; one of the connection is in the

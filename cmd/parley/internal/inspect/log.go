@@ -353,7 +353,7 @@ func (r *httpRecorder) response(resp *recording.Response, body []byte, x *exchan
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case media == "text/event-stream":
-	case media == "application/json" && len(body) > 0 && isMessage(body):
+	case media == "application/json" && len(body) > 0 && recording.IsMessage(body):
 		r.message(false, body, x)
 	case len(body) > 0 || resp.Status >= 300:
 		r.note(kindHTTP, false, strings.TrimSpace(strconv.Itoa(resp.Status)+" "+http.StatusText(resp.Status)), body, x)
@@ -368,13 +368,4 @@ func withoutUser(address string) string {
 	}
 	u.User = nil
 	return u.String()
-}
-
-// isMessage reports whether JSON is a message or a batch, and not another document such as an error of HTTP.
-func isMessage(text []byte) bool {
-	if jsonrpc.IsBatch(text) {
-		return true
-	}
-	_, ok := jsonrpc.Get(text, "jsonrpc")
-	return ok
 }

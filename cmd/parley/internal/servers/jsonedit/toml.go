@@ -33,7 +33,8 @@ func ParseTOML(data []byte) (hujson.Value, error) {
 		if indexOf(object, e.key[last]) >= 0 {
 			return fmt.Errorf("%s is defined twice", strings.Join(e.path(), "."))
 		}
-		return set(object, e.key[last], value, e.at)
+		set(object, e.key[last], value, e.at)
+		return nil
 	})
 	return hujson.Value{Value: root}, err
 }
@@ -93,9 +94,7 @@ func descend(object *hujson.Object, path []string, at int) (*hujson.Object, erro
 	for _, name := range path {
 		i := indexOf(object, name)
 		if i < 0 {
-			if err := set(object, name, hujson.Value{Value: &hujson.Object{}}, at); err != nil {
-				return nil, err
-			}
+			set(object, name, hujson.Value{Value: &hujson.Object{}}, at)
 			i = len(object.Members) - 1
 		}
 		next, ok := object.Members[i].Value.Value.(*hujson.Object)
@@ -108,11 +107,10 @@ func descend(object *hujson.Object, path []string, at int) (*hujson.Object, erro
 }
 
 // set appends a member whose name and value have an offset.
-func set(object *hujson.Object, name string, value hujson.Value, at int) error {
+func set(object *hujson.Object, name string, value hujson.Value, at int) {
 	value.StartOffset = at
 	object.Members = append(object.Members,
 		hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name), StartOffset: at}, Value: value})
-	return nil
 }
 
 // valueOf returns a value of TOML as one of JSON.
@@ -146,9 +144,7 @@ func valueOf(node *unstable.Node) (hujson.Value, error) {
 			if err != nil {
 				return value, err
 			}
-			if err := set(into, key[last], element, element.StartOffset); err != nil {
-				return value, err
-			}
+			set(into, key[last], element, element.StartOffset)
 		}
 		value.Value = object
 	case unstable.Bool:

@@ -159,7 +159,7 @@ func isSecretParameter(name string) bool {
 // with secret names in arguments of tools and prompts, and in answers of users. In other JSON, such as a response
 // of an authorization server, these are all members with secret names. Text that is not JSON has none.
 func (r *redactor) message(message []byte) []byte {
-	isMCP := isMessage(message)
+	isMCP := IsMessage(message)
 	return Edit(message, func(place jsontext.Pointer, value string) ([]byte, bool) {
 		if !isSecretMember(place.LastToken(), isMCP) || isMCP && !mayHaveSecrets(place) {
 			return nil, false
@@ -174,8 +174,8 @@ func isSecretMember(name string, isMCP bool) bool {
 			"registration_access_token"}, name)
 }
 
-// isMessage reports whether a text is a message of JSON-RPC, or a batch.
-func isMessage(text []byte) bool {
+// IsMessage reports whether a text is a message of JSON-RPC, or a batch.
+func IsMessage(text []byte) bool {
 	d := jsontext.NewDecoder(strings.NewReader(string(text)), jsontext.AllowDuplicateNames(true),
 		jsontext.AllowInvalidUTF8(true))
 	for {
