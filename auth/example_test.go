@@ -25,8 +25,8 @@ func ExampleProtectedResource_MetadataHandler() {
 	// mux.Handle("/mcp", &server.Server{Auth: resource})
 }
 
-// A server whose callers have API keys, without an authorization server. The program contains the digests of
-// the keys; the field File reads them from a file that parley key writes.
+// The callers of this server use API keys; there is no authorization server. The program contains the
+// digests of the keys; the field File reads them from a file that parley key writes.
 func ExampleKeys() {
 	keys := &auth.Keys{List: []auth.Key{
 		{User: "ada", SHA256: "30c204e736c906d0ea3bd33c393f8e4e88a9d37c9afc99b5e87cb958dd240431", Groups: []string{"finance"}},

@@ -196,7 +196,7 @@ func TestExpiredCursorRestartsTheList(t *testing.T) {
 }
 
 // credentialServer lists a tool named after the credentials of the request and a counter. The
-// results have the given cache scopes in turn.
+// results use the given cache scopes in turn.
 func credentialServer(t *testing.T, scopes ...string) string {
 	var mu sync.Mutex
 	requests := 0

@@ -212,7 +212,7 @@ func (d *Dialer) answerContained(ctx context.Context, method string,
 
 // filterIcons removes icons from origins other than the server's (2025-11-25, basic, icons):
 // fetching them would tell a third party about the user. A server on a byte stream has no
-// origin. Package mcp has removed icons with other schemes than https and data.
+// origin. Package mcp has already removed icons with schemes other than https and data.
 func (c *Client) filterIcons(icons *mcp.Icons) {
 	t, ok := c.target.(*HTTPTarget)
 	if !ok || len(*icons) == 0 {

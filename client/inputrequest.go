@@ -35,7 +35,7 @@ func (d *Dialer) sessionCapabilities() mcp.ClientCapabilities {
 }
 
 // capabilities returns the capabilities that the client declares: one for each function that
-// the Dialer has, and the extensions.
+// is set in the Dialer, and the extensions.
 func (d *Dialer) capabilities() mcp.ClientCapabilities {
 	var c mcp.ClientCapabilities
 	if d.Elicit != nil || d.ElicitURL != nil {

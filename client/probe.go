@@ -291,7 +291,7 @@ func (d *Dialer) checkRevision(found *mcp.InitializeResult) error {
 // request of the server, which 2026-07-28 forbids (basic/transports/stdio, Sending
 // Messages).
 type eraSwitch struct {
-	ready  sync.WaitGroup // done when the eras have their wire
+	ready  sync.WaitGroup // done when both eras have a wire
 	modern *modern.Client
 	legacy *legacy.Client
 	chosen atomic.Pointer[outbound.Receiver]

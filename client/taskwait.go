@@ -160,7 +160,7 @@ func (w *taskWait) pollSession(ctx context.Context, state *mcp.DetailedTask) (js
 	return nil, false, err
 }
 
-// awaitResult requests the result of a task of 2025-11-25, and reports the progress meanwhile.
+// awaitResult requests the result of a task of 2025-11-25, and reports progress in the meantime.
 func (w *taskWait) awaitResult(ctx context.Context) (raw json.RawMessage, err error) {
 	received := make(chan struct{})
 	go func() {
@@ -177,8 +177,8 @@ func (w *taskWait) awaitResult(ctx context.Context) (raw json.RawMessage, err er
 	}
 }
 
-// beginAnswer starts answering the new input requests. Polling continues meanwhile, so that the
-// handlers end when the task does.
+// beginAnswer starts answering the new input requests. Polling continues in the meantime, so
+// that the handlers end when the task does.
 func (w *taskWait) beginAnswer(ctx context.Context, questions mcp.InputRequests) error {
 	claimed, err := w.claim(questions)
 	if err != nil || len(claimed) == 0 {

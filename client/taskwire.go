@@ -39,7 +39,7 @@ func (t *Task) send(ctx context.Context, method string, params any,
 	return raw, r, err
 }
 
-// get requests the state of the task. If the server does not have it, the error is
+// get requests the state of the task. If the server does not know it, the error is
 // ErrTaskNotFound.
 func (t *Task) get(ctx context.Context) (*mcp.DetailedTask, mcp.Revision, error) {
 	raw, r, err := t.send(ctx, mcp.MethodGetTask, mcp.TaskParams{TaskID: t.id}, t.c.dialer.Timeouts.Read)
@@ -89,7 +89,7 @@ func (t *Task) cancel(ctx context.Context) error {
 	return notFound(err)
 }
 
-// notFound adds ErrTaskNotFound to the error of a server that does not have the task.
+// notFound adds ErrTaskNotFound to the error of a server that does not know the task.
 func notFound(err error) error {
 	if isInvalidParams(err) {
 		return fmt.Errorf("%w: %w", ErrTaskNotFound, err)

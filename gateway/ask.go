@@ -17,8 +17,8 @@ import (
 	"github.com/parley-mcp/parley/server"
 )
 
-// withCaller returns the context of requests to servers on behalf of the client whose call has ctx. Questions that a
-// server asks in the meantime go to that client.
+// withCaller returns the context of requests to servers on behalf of the client whose call ctx belongs to. Questions
+// that a server asks in the meantime go to that client.
 func (g *Gateway) withCaller(ctx context.Context) context.Context {
 	c := call.From(ctx)
 	if c == nil { // a subscription

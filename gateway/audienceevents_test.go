@@ -68,7 +68,7 @@ func (a *audienceTest) total() {
 	}
 }
 
-// during lets the server send something in calls of all members of a group at the same time.
+// during lets the server send something during calls of all clients of a group at the same time.
 func (a *audienceTest) during(group audienceGroup, event string, wants map[string]string) {
 	want, ok := wants[event]
 	if !ok {

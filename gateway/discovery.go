@@ -23,7 +23,7 @@ import (
 type Size struct {
 	Tools  int  // number of tools of all servers
 	Bytes  int  // size of their definitions, as JSON
-	Listed bool // whether tools/list has them; if not, clients search for them. See Gateway.ListBudget
+	Listed bool // whether tools/list contains them; if not, clients search for them. See Gateway.ListBudget
 }
 
 // The tools with which clients find and call tools that are not listed. If there is a ListBudget, a tool of a server

@@ -235,7 +235,7 @@ func (g *Gateway) protocolError(ctx context.Context, serverName string, err erro
 	return failed
 }
 
-// urlRequired returns the error that asks the client to have its user open URLs. Clients of 2025-11-25 receive
+// urlRequired returns the error that asks the client to let its user open URLs. Clients of 2025-11-25 receive
 // the server's error with only the messages for the user changed.
 func (g *Gateway) urlRequired(ctx context.Context, serverName string, reported *jsonrpc.Error) error {
 	var required mcp.URLElicitationRequiredData

@@ -69,7 +69,7 @@ func equalServer(name string, record *ledger.Ledger) *server.Server {
 	return s
 }
 
-// addPrompt adds a prompt that the other servers have, too. Its description is the name of the server.
+// addPrompt adds a prompt that the other servers offer, too. Its description is the name of the server.
 func addPrompt(s *server.Server, name string, i int) {
 	server.AddPrompt(s, mcp.Prompt{Name: fmt.Sprint("p", i), Description: name},
 		func(context.Context, none) (string, error) { return name, nil })

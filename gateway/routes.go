@@ -17,7 +17,7 @@ import (
 type routes struct {
 	servers   []string
 	exact     map[string]string // server, or shared, by the URI of a resource
-	prefixed  map[string]bool   // the servers with CallerAuth, whose resources always have a prefix
+	prefixed  map[string]bool   // the servers with CallerAuth, whose resources always carry a prefix
 	templates prefixes
 }
 
@@ -134,7 +134,7 @@ func prefixOf(server, uri string) string {
 	return uriPrefix + server + "/"
 }
 
-// hasPrefixOf reports whether a URI at the gateway has a prefix of a server.
+// hasPrefixOf reports whether a URI at the gateway begins with a prefix of a server.
 func hasPrefixOf(server, uri string) bool {
 	return strings.HasPrefix(uri, uriPrefix+server+"/") || strings.HasPrefix(uri, pagePrefix+server+"/")
 }

@@ -24,7 +24,7 @@ type view struct {
 	*Gateway
 	catalog      *server.Catalog
 	filter       *server.ListFilter                // filter of lists
-	ofCallers    bool                              // resources have a prefix, and updates go to one caller
+	ofCallers    bool                              // resources carry a prefix, and updates go to one caller
 	withoutLogin bool                              // if a call succeeds, the caller has logged in
 	capabilities map[string]mcp.ServerCapabilities // by server
 	schemas      map[string]*schema.Budget         // budgets of the tools' schemas, by server
@@ -255,7 +255,7 @@ func (v *view) registerURI(
 		logger.Warn("resource not registered", "uri", prefix+uri, "error", err)
 		return ""
 	}
-	if !v.ofCallers && !isAllPages(uri) { // otherwise, resources always have a prefix
+	if !v.ofCallers && !isAllPages(uri) { // otherwise, resources always carry a prefix
 		if want != uri {
 			logger = logger.With("reason", "another server uses this URI, or may use it")
 		}

@@ -108,8 +108,8 @@ func (c *connection) contextLocked(ctx context.Context) context.Context {
 	return WithCaller(ctx, c.last)
 }
 
-// asking asks a question of the server. A question that names no request ends when no request is in flight any more. If
-// the call that it was attributed to is over, it is asked for another request.
+// asking asks a question of the server. A question that names no request ends when no request is in flight. If the call
+// that it was attributed to is over, it is asked for another request.
 func asking[Result any](ctx context.Context, c *connection,
 	ask func(context.Context) (*Result, error)) (*Result, error) {
 	if pendingOf(ctx) != nil {

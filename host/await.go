@@ -72,7 +72,7 @@ func attempt[Result any](ctx context.Context, s *supervisor,
 	return result, lost, err
 }
 
-// isLost reports whether err shows that a server cannot be used any more.
+// isLost reports whether err shows that a server can no longer be used.
 func isLost(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (errors.Is(err, call.ErrConnectionLost) || errors.As(err, new(*client.DialError)))
 }

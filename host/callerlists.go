@@ -280,7 +280,7 @@ func (s *supervisor) callerStatus(o *callerOffer, outdated error) ServerStatus {
 	return status
 }
 
-// offeredTo returns what the server offers to the caller of ctx, as far as it is known.
+// offeredTo returns what the server offers to the caller of ctx, as far as known.
 func (s *supervisor) offeredTo(ctx context.Context) offered {
 	if s.config.CallerAuth != nil {
 		if o := s.pool.known(ctx).offer; o != nil {

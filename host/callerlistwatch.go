@@ -215,7 +215,7 @@ func errTooManyWatched() error {
 	return &call.OverloadError{Limit: "callers with subscriptions at the server", RetryAfter: time.Minute}
 }
 
-// userWatch watches the resources to which a user has subscribed at a server with CallerAuth.
+// userWatch watches the resources that a user has subscribed to at a server with CallerAuth.
 type userWatch struct {
 	subscriptions subscriptions
 	uses          int // number of Subscribe calls; guarded by pool.mu

@@ -285,7 +285,7 @@ func TestRequestForListsThatEndsLeavesTheNextOne(t *testing.T) {
 	must.CheckEqual(t, l.requests.Load(), 1)
 }
 
-// Search, Describe and ToolsVersion use the tools of the caller, as far as they are known.
+// Search, Describe and ToolsVersion use the tools of the caller, as far as known.
 func TestSearchFindsTheToolsOfTheCaller(t *testing.T) {
 	l := newListing(t, &Host{})
 	ada, bob := asUser(t, "ada"), asUser(t, "bob")
@@ -359,7 +359,7 @@ func TestListsOfCallersAreWatched(t *testing.T) {
 }
 
 // Subscriptions keep the connections of their users in use. Half of the connections remain for requests, including
-// those of other users.
+// requests of other users.
 func TestSubscriptionsLeaveConnectionsForRequests(t *testing.T) {
 	l := newListing(t, &Host{})
 	server.AddStatic(l.server, mcp.Resource{URI: "note://a", Name: "a"}, "text")

@@ -42,7 +42,7 @@ type toolList struct {
 	byName bool      // lists with the same names count as the same
 }
 
-// toolLists returns the lists of the servers for the caller of ctx at one moment, as far as they are known.
+// toolLists returns the lists of the servers for the caller of ctx at one moment, as far as known.
 func (h *Host) toolLists(ctx context.Context) (lists []toolList) {
 	h.names.mu.RLock()
 	defer h.names.mu.RUnlock()

@@ -92,7 +92,7 @@ func (l *log) want(t *testing.T, events ...string) {
 	}
 }
 
-// await waits until the log has some events, in any order, and removes them all.
+// await waits until the log contains these events, in any order, and removes them all.
 func (l *log) await(t *testing.T, events ...string) {
 	t.Helper()
 	timeout := time.After(20 * time.Second)

@@ -37,7 +37,7 @@ func (s *supervisor) notifyRootsOf(caller *Caller, own *client.Client) {
 	}
 	key, err := s.audienceOf(caller, own)
 	switch {
-	case err != nil: // the caller has no connection
+	case err != nil: // there is no connection for the caller
 	case key != everyone:
 		s.pool.each(func(c *connection) {
 			// Another replica may have received the notification, and with it the headers of the caller.

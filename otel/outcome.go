@@ -22,7 +22,7 @@ type outcome struct {
 	unbounded     bool   // the code is outside the range that JSON-RPC reserves, where a peer can use any number
 	message       string // the description of the status
 	inputRequired bool   // the result is input_required
-	nameExists    bool   // the peer has the tool or prompt that the call names
+	nameExists    bool   // the peer knows the tool or prompt that the call names
 }
 
 const (

@@ -321,7 +321,7 @@ func TestMarshalledValuesMatchTheirSchema(t *testing.T) {
 	must.CheckThat(t, err != nil, "NaN has a JSON form")
 }
 
-// fuzzed has a field of each kind for which the schema and the decoder agree.
+// fuzzed contains a field of each kind for which the schema and the decoder agree.
 type fuzzed struct {
 	S string                    `json:"s"`
 	N int32                     `json:"n,omitzero" minimum:"-2147483648"`

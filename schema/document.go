@@ -23,7 +23,7 @@ const (
 type token = jsonscan.Token
 
 // Bounds of any document, schema or instance. The bounds of depth and values
-// equal those of the messages that contain them.
+// equal the bounds of messages.
 const (
 	maxDepth  = 128
 	maxTokens = 1_000_000

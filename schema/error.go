@@ -158,7 +158,7 @@ type report struct {
 	quoted   []uint32
 }
 
-// full reports whether the report has maxIssues issues.
+// full reports whether the report contains maxIssues issues.
 func (p *report) full() bool { return !p.collects && len(p.issues) >= maxIssues }
 
 // explain runs n once more and returns the mistakes.

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// representation is the JSON form of a Go type, as far as its methods or its
+// representation is the JSON form of a Go type, if its methods or its
 // identity determine it. The constants are in order of precedence.
 type representation int
 

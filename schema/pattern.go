@@ -149,7 +149,7 @@ func foldsCase(expression string) bool {
 }
 
 // foldedRange returns how many runes the parser looks at for a range from low to the rune at the beginning of text.
-// The parser looks only at runes that can have another case.
+// The parser looks only at runes that exist in another case.
 func foldedRange(low rune, text string) int64 {
 	const first, last = 0x41, 0x1e943
 	high, _ := utf8.DecodeRuneInString(text)

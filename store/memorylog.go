@@ -171,7 +171,7 @@ func (m *memory) Drop(ctx context.Context, group string) error {
 	return nil
 }
 
-// The methods of memoryLog require that mu is held.
+// mu must be held when a method of memoryLog is called.
 
 // find returns the group, or nil if there is none. It drops an expired group.
 func (l *memoryLog) find(group string, now int64) *logGroup {

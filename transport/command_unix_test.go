@@ -137,7 +137,7 @@ func TestProcessThatHasLeftGroupDoesNotBlock(t *testing.T) {
 	processes := mon.accept(2)
 	wantMessage(t, p, "grandchild ready")
 	<-p.Done()
-	// The grandchild has all three pipes open.
+	// The grandchild holds all three pipes open.
 	_, err := p.Read(timeoutContext(t))
 	must.That(t, err == io.EOF, "Read: %v, want io.EOF", err)
 	must.Is(t, p.Write(timeoutContext(t), []byte("{}")), os.ErrProcessDone)
@@ -179,7 +179,7 @@ func TestNoProcessOutlivesKilledClient(t *testing.T) {
 		"ignore EOF":     2,
 		"ignore SIGTERM": 2,
 		"leave:on EOF":   3, // the server exits, and the grandchild ignores the end of its input and SIGTERM
-		"abandon":        3, // the grandchild has none of the pipes
+		"abandon":        3, // the grandchild holds none of the pipes
 	} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()

@@ -114,7 +114,7 @@ func checkMessage(msg []byte) error {
 	return nil
 }
 
-// notify puts a token into a channel of capacity 1 unless it already has one.
+// notify puts a token into a channel of capacity 1 unless it already contains one.
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -16,7 +16,7 @@ func setGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
 
-// Types and constants of winnt.h for jobs that package syscall does not have.
+// Types and constants of winnt.h for jobs that package syscall lacks.
 type (
 	jobBasicLimits struct {
 		perProcessUserTimeLimit, perJobUserTimeLimit int64

@@ -446,7 +446,7 @@ func TestErrorsKeepTheCauseOfAFailedFetch(t *testing.T) {
 			func(err error) bool { return errors.As(err, new(*net.DNSError)) }},
 	} {
 		v := &jwt.Verifier{Issuers: []string{i.URL}, KeysURL: keys}
-		for range 2 { // the second error is that of the first fetch
+		for range 2 { // the second call returns the error of the first fetch
 			_, err := v.Verify(t.Context(), i.token(i.claims()))
 			must.CheckThat(t, errors.Is(err, auth.ErrUnavailable) && strings.Contains(err.Error(), test.text) &&
 				test.found(err), "%s: %v, want the cause %q", keys, err, test.text)

@@ -18,7 +18,7 @@ func TestResolvedAddressesAreChecked(t *testing.T) {
 		w := newEnvironment(t)
 		c := w.Client()
 		c.Networks = networks
-		// The MCP server has a public address and is not contacted.
+		// The address of the MCP server is public; it is not contacted.
 		req, _ := http.NewRequest(http.MethodPost, "https://mcp.example/mcp", nil)
 		u, _ := url.Parse(w.AS.URL)
 		resp := &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{

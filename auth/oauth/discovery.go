@@ -165,7 +165,7 @@ func (p *peers) noIssuer() error {
 }
 
 // ofGuess returns the error of an authorization. If the authorization server was only a guess, and its
-// answer shows that it is none, ofGuess returns the error of noIssuer.
+// answer shows that it is not one, ofGuess returns the error of noIssuer.
 func (p *peers) ofGuess(d *discovery, err error) error {
 	if e := new(ServerError); d.server.guessed && errors.As(err, &e) && e.Code == "" && e.status/100 == 4 {
 		return p.noIssuer()
@@ -214,8 +214,8 @@ func withPath(u *url.URL, escapedPath string) *url.URL {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path, RawPath: escapedPath}
 }
 
-// resourceMetadata is the metadata of a protected resource, as far as it is used (RFC
-// 9728, section 2).
+// resourceMetadata is the metadata of a protected resource, limited to the fields
+// that we use (RFC 9728, section 2).
 type resourceMetadata struct {
 	Resource             string   `json:"resource"`
 	AuthorizationServers []string `json:"authorization_servers"`
@@ -223,8 +223,8 @@ type resourceMetadata struct {
 	DPoPRequired         bool     `json:"dpop_bound_access_tokens_required"`
 }
 
-// serverMetadata is the metadata of an authorization server, as far as it is used (RFC
-// 8414, section 2; OpenID Connect Discovery 1.0, section 3).
+// serverMetadata is the metadata of an authorization server, limited to the fields
+// that we use (RFC 8414, section 2; OpenID Connect Discovery 1.0, section 3).
 type serverMetadata struct {
 	Issuer                string   `json:"issuer"`
 	AuthorizationEndpoint string   `json:"authorization_endpoint"`

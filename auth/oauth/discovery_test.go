@@ -259,8 +259,8 @@ func TestLoginNeedsNoChallenge(t *testing.T) {
 	}
 }
 
-// Rule O13: the scopes of the challenge, else those of the metadata, else none; offline_access
-// only if the authorization server supports it.
+// Rule O13: the scopes of the challenge, else the scopes of the metadata, else none;
+// offline_access only if the authorization server supports it.
 func TestScopesOfTheChallengeComeFirst(t *testing.T) {
 	for _, tc := range []struct{ challenged, listed, supported, want string }{
 		{"a b", "c", "", "a b"},

@@ -251,7 +251,7 @@ func TestGrantsWithoutUser(t *testing.T) {
 	}
 }
 
-// Rule U7: each request with a DPoP token has a proof with the current nonce of the server.
+// Rule U7: each request with a DPoP token carries a proof with the current nonce of the server.
 func TestDPoPTokensAreSentWithProofs(t *testing.T) {
 	w := newEnvironment(t)
 	proofs := map[string]bool{}

@@ -59,7 +59,7 @@ func (c *client) dynamic() bool { return c.stored && !c.Manual }
 func (c *client) expired(now time.Time) bool { return !c.Expires.IsZero() && now.After(c.Expires) }
 
 // configured returns the registration in c.Registrations for an issuer or, if there is
-// none, for an MCP server; nil for none.
+// none, for an MCP server, or nil if there is none.
 func (c *Client) configured(issuer, server string) *client {
 	for _, byIssuer := range []bool{true, false} {
 		for _, r := range c.Registrations {

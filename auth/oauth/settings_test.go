@@ -34,7 +34,7 @@ func withStore(w *environment, store oauth.TokenStore, interaction oauth.Interac
 var loginPaths = []struct {
 	name string
 	do   func(t *testing.T, w *environment, set func(*oauth.Client)) error
-	code bool // the path has an authorization page
+	code bool // whether the path includes an authorization page
 }{
 	{"a challenge", func(_ *testing.T, w *environment, set func(*oauth.Client)) error {
 		c := w.Client()

@@ -1,4 +1,4 @@
-// Command apikeys is a server over HTTP whose callers have API keys, without an authorization server. The environment
+// Command apikeys is a server over HTTP whose callers use API keys, without an authorization server. The environment
 // variable KEYS names the file of their digests, which parley key writes. In this example's file, the key of ada is
 // 4c6f7665.
 //

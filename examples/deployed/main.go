@@ -86,7 +86,7 @@ func serve(ctx context.Context, s *server.Server, listener net.Listener) error {
 	var draining atomic.Bool
 	web := &http.Server{
 		Handler: routes(s, &draining),
-		// Bodies and responses have no time-outs here: event streams may last for days, and s limits the rest.
+		// No time-outs for bodies and responses here: event streams may last for days, and s limits the rest.
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,

@@ -1,5 +1,5 @@
 // Command tenants is a server over HTTP with tools for each tenant, user and scope. Its callers
-// have API keys; see ../apikeys for how to store them.
+// use API keys; see ../apikeys for how to store them.
 //
 //	go run ./examples/tenants -http 127.0.0.1:8080
 //	parley ls http://127.0.0.1:8080/mcp --header 'Authorization: Bearer key-of-ada'

@@ -75,7 +75,7 @@ func triage(_ context.Context, in byID) (string, error) {
 	return "Assess how urgent ticket " + in.ID + " is.", nil
 }
 
-// verify implements auth.Verifier for one caller, who has the key TICKETS_KEY.
+// verify implements auth.Verifier for one caller, whose key is TICKETS_KEY.
 func verify(_ context.Context, token string) (*auth.Info, error) {
 	key := os.Getenv("TICKETS_KEY")
 	if subtle.ConstantTimeCompare([]byte(token), []byte(key)) != 1 || key == "" {

@@ -25,7 +25,7 @@ type Challenge struct {
 	Token68 string
 }
 
-// Is reports whether c has the given scheme, in any case.
+// Is reports whether c uses the given scheme, in any case.
 func (c Challenge) Is(scheme string) bool { return strings.EqualFold(c.Scheme, scheme) }
 
 // String returns c as an element of a WWW-Authenticate header. It quotes every value,

@@ -90,7 +90,7 @@ const patience = time.Minute
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// newServer returns the server that receives the cases. It has one of each kind of registration.
+// newServer returns the server that receives the cases. It offers one entry of each kind.
 func newServer() *server.Server {
 	s := &server.Server{
 		Name: "corpus", Version: "1", Logger: quiet,

@@ -291,7 +291,7 @@ type generator struct {
 	method   spec.Method
 }
 
-// mutations returns the cases in which one field of an object in params is missing or has another type. where is the
+// mutations returns the cases in which one field of an object in params is missing or of another type. where is the
 // path of the object; empty means that the object is params itself.
 func (g generator) mutations(in map[string]any, schema map[string]any, where []string) []corpus.Case {
 	var cases []corpus.Case
@@ -384,8 +384,8 @@ func (g generator) exceptions(at []string, value string, optional bool) []string
 		// Without the revision, only the header says that the request belongs to 2026-07-28.
 		return []string{`-32600 "c"`, `http: -32602 "c"`}
 	case modern && value == `{"a":1}` && (last == mcp.MetaClientInfo || last == "inputResponses"):
-		// A description of the client without a name is for display only, and a response to no input request has no
-		// reader.
+		// A description of the client without a name is for display only, and nobody reads a response to no input
+		// request.
 		return []string{`result "c"`}
 	case !modern && at[0] == "_meta" || last == "task":
 		// Metadata and a request for a task are optional. A server without tasks ignores the latter (2025-11-25,

@@ -9,8 +9,8 @@ import (
 // base64URL contains the characters of unpadded base64url (RFC 4648, section 5).
 const base64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// Sealed returns the cases for a sealed value in base64url: those of rules/sealed, and generated ones in which a
-// bit of a character is flipped or the value ends early.
+// Sealed returns the cases for a sealed value in base64url: the cases of rules/sealed, and generated cases in
+// which a bit of a character is flipped or the value ends early.
 func Sealed(t testing.TB, value string) []Case {
 	t.Helper()
 	cases := Cases(t, "rules/sealed")

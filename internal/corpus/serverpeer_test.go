@@ -211,7 +211,7 @@ func (p *peer) overHTTP(t *testing.T, s *server.Server) {
 	}
 }
 
-// mirror sets the headers that repeat the method and the name of a request, as far as message contains them.
+// mirror sets the headers that repeat the method and the name of a request, if message contains them.
 func mirror(h http.Header, message []byte) {
 	m, err := jsonrpc.Parse(bytes.Clone(message), jsonrpc.Limits{})
 	if err != nil {

@@ -76,7 +76,7 @@ func (l *Load) await(what string, counter *atomic.Int64, more int64) {
 	})
 }
 
-// AwaitRecovery waits until a number of actions have succeeded without a failure between them.
+// AwaitRecovery waits until a number of actions have succeeded without a failure in between.
 func (l *Load) AwaitRecovery(actions int64) {
 	l.t.Helper()
 	succeeded, failed := l.succeeded.Load(), l.failed.Load()

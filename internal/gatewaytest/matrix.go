@@ -13,8 +13,8 @@ import (
 	"github.com/parley-mcp/parley/store"
 )
 
-// RunMatrix uses every feature with a client of each revision and a Server behind the gateway at url. The server
-// speaks the revision theirs and has the name server; its handlers use bus.
+// RunMatrix uses every feature with a client of each revision and a Server behind the gateway at url. The Server
+// speaks the revision theirs and is named server; its handlers use bus.
 func RunMatrix(t *testing.T, url, server string, theirs mcp.Revision, bus store.Bus) {
 	signals := observe(t, bus)
 	for _, ours := range mcp.Revisions() {

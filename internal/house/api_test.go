@@ -138,8 +138,8 @@ func readAPIs(tree fs.FS) ([]api, error) {
 	return apis, nil
 }
 
-// recordsAPI reports whether the API of the package in dir is recorded: whether a program outside the repository has a
-// reason to import it.
+// recordsAPI reports whether the API of the package in dir is recorded: whether a program outside the repository may
+// want to import it.
 func recordsAPI(dir string) bool {
 	name, found := entryOf(dir)
 	return found && public(dir) && packages[name].kind != top

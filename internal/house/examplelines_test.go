@@ -54,7 +54,7 @@ func codeLines(source []byte) int {
 			continue // inserted at the end of a line
 		}
 		first := file.Line(position)
-		for i := range strings.Count(text, "\n") + 1 { // raw strings can have several lines
+		for i := range strings.Count(text, "\n") + 1 { // raw strings may span several lines
 			lines[first+i] = true
 		}
 	}

@@ -37,7 +37,7 @@ func AppendBody(dst []byte, r io.Reader, length, limit, initial int64) ([]byte, 
 		if len(dst) == cap(dst) {
 			grown := 2 * n
 			if length >= 0 {
-				grown = min(2*grown, length) // fewer copies: most bodies have their declared length
+				grown = min(2*grown, length) // fewer copies: most bodies are as long as declared
 			}
 			grown = min(grown, limit+1) // one byte more detects a body above the limit
 			dst = withSpace(dst, max(grown-n, 1))

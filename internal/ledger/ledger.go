@@ -310,7 +310,7 @@ type Stream struct {
 	last   int
 }
 
-// Stream returns the record of a stream whose events have the numbers 1, 2, 3 and so on.
+// Stream returns the record of a stream whose events are numbered 1, 2, 3 and so on.
 func (l *Ledger) Stream(name string) *Stream { return &Stream{ledger: l, name: name} }
 
 // Last returns the number of the last event.

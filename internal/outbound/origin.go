@@ -85,7 +85,7 @@ func (o Origin) IsAbandoned() bool {
 // Displace ends the call that caused the likeliest request. IsAbandoned must be true.
 func (o Origin) Displace() { rpc.From(o[0].ctx).Cancel(rpc.ErrDisplaced) }
 
-// Context returns a context that has the values of the likeliest request. It ends with ctx.
+// Context returns a context with the values of the likeliest request. It ends with ctx.
 func (o Origin) Context(ctx context.Context) context.Context {
 	if len(o) == 0 {
 		return ctx

@@ -150,7 +150,7 @@ func ReceiveInvalid(r Receiver, m *jsonrpc.Message, data []byte, err error) {
 	r.ReceiveInvalid(m, err)
 }
 
-// Responses returns the ids of the responses in a batch that is invalid or not allowed, as far as they can be
+// Responses returns the ids of the responses in a batch that is invalid or not allowed, if they can be
 // recognized, so that the requests that wait for them can fail. It returns none if batch is not a JSON array.
 func Responses(batch []byte) iter.Seq[jsonrpc.ID] {
 	return func(yield func(jsonrpc.ID) bool) {

@@ -102,7 +102,7 @@ func newReplica(t *testing.T, shared store.Store, door Door) *replica {
 		who, err := server.Elicit[person](ctx, question)
 		return who.Name, err
 	}
-	// Every revision with sessions has roots.
+	// Every revision with sessions supports roots.
 	server.AddTool(s, mcp.Tool{Name: "ask"}, func(ctx context.Context, _ struct{}) (string, error) {
 		if err := server.Progress(ctx, 1, 2, "asking"); err != nil {
 			return "", err

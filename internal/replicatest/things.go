@@ -300,7 +300,7 @@ func testStrangers(t *testing.T, f *fleet, strangers map[string][]string) {
 	}
 }
 
-// testCatalog uses the tool and the resource of a catalog that only ada has.
+// testCatalog uses the tool and the resource of a catalog that only ada sees.
 func testCatalog(t *testing.T, f *fleet) {
 	ada, bob := newUser(t, "ada"), newUser(t, "bob")
 	call := func(tool string) request {

@@ -385,7 +385,7 @@ func TestDowngradeCompletionConvertsParams(t *testing.T) {
 	}
 }
 
-// The hand-written encoding of contents must equal that of the JSON library.
+// The hand-written encoding of contents must equal the JSON library's.
 func TestContentsEncodeAsByTheLibrary(t *testing.T) {
 	contents := rapid.Custom(func(t *rapid.T) mcp.ResourceContents {
 		c := mcp.ResourceContents{URI: text().Draw(t, "uri"), MimeType: text().Draw(t, "type"),

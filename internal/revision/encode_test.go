@@ -103,8 +103,8 @@ func toolResult() *rapid.Generator[*mcp.CallToolResult] {
 	})
 }
 
-// The hand-written encoding must equal that of the JSON library, on one line. The result,
-// which calls share, must not be modified.
+// The hand-written encoding must equal the JSON library's, on one line. The result, which
+// calls share, must not be modified.
 func TestToolResultsEncodeAsByTheLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		result := toolResult().Draw(t, "result")

@@ -58,7 +58,7 @@ func ValidateMessage(rev mcp.Revision, raw []byte, requestMethod string) error {
 	return nil
 }
 
-// message is the envelope. An absent member is nil; a null member is not.
+// message is the envelope. An absent field is nil; a null field is not.
 type message struct {
 	JSONRPC json.RawMessage `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`

@@ -153,7 +153,7 @@ func resultOf(completion *openai.ChatCompletion) (*mcp.CreateMessageResult, erro
 	return result, nil
 }
 
-// stopReasons has no StopSequence: the API does not distinguish it from the end of the message.
+// stopReasons does not contain StopSequence: the API does not distinguish it from the end of the message.
 var stopReasons = map[string]string{"stop": mcp.StopEndTurn, "length": mcp.StopMaxTokens, "tool_calls": mcp.StopToolUse}
 
 func unsupported(format string, args ...any) error {

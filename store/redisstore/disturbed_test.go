@@ -20,9 +20,9 @@ import (
 
 const writers, increments, disturbances = 6, 60, 8
 
-// countWhile has several writers increment a counter by compare-and-swap, and one append to a stream, until each has
-// succeeded often enough. disturb runs several times meanwhile, each time after some of them have succeeded. No
-// acknowledged write is lost, and none is executed twice.
+// countWhile lets several writers increment a counter by compare-and-swap, and one append to a stream, until each
+// has succeeded often enough. In the meantime, disturb runs several times, each time after some of them have
+// succeeded. No acknowledged write is lost, and none is executed twice.
 func countWhile(t *testing.T, s *redisStore, disturb func()) {
 	t.Helper()
 	if _, err := s.Put(ctx, "counter", []byte("0"), hour); err != nil {

@@ -205,8 +205,8 @@ func wantLost(t *testing.T, s *redisStore, subscription *store.Subscription, top
 	}
 }
 
-// While Redis cannot be reached, operations fail at once. Later they succeed, and subscribers
-// learn that they may have missed messages.
+// While Redis cannot be reached, operations fail at once. Later, they succeed, and
+// subscribers learn that they may have missed messages.
 func TestPartition(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		p := newProxy(t, start(t, program).addr)

@@ -104,7 +104,7 @@ func (m *monitor) update() {
 	}
 }
 
-// await waits until the window has n operations of one kind.
+// await waits until the window contains n operations of one kind.
 func (m *monitor) await(n int, operation string) {
 	m.t.Helper()
 	wait(m.t, fmt.Sprintf("the replicas have sent %d %s", n, operation), func() error {
@@ -122,7 +122,8 @@ func (m *monitor) await(n int, operation string) {
 	})
 }
 
-// awaitSequence waits until the window has these operations in this order, perhaps with others between them.
+// awaitSequence waits until the window contains these operations in this order, perhaps with others in
+// between.
 func (m *monitor) awaitSequence(operations ...string) {
 	m.t.Helper()
 	wait(m.t, fmt.Sprintf("the replicas have sent %v", operations), func() error {

@@ -32,8 +32,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// brokers are two replicas of a program whose users log in to the servers "one" and "two": the MCP server of w
-// under two names. The users are those of issuer.
+// brokers contains two replicas of a program whose users log in to the servers "one" and "two": the MCP server
+// of w under two names. issuer knows the users.
 type brokers struct {
 	t      *testing.T
 	w      *oauthtest.Environment

@@ -99,7 +99,7 @@ func TestLoginIsGivenAgainWithMoreScopes(t *testing.T) {
 	must.CheckEqual(t, fmt.Sprint(scopes), fmt.Sprint(want), scopes, want)
 }
 
-// A user has at most 16 logins at a time.
+// A user can have at most 16 pending logins at a time.
 func TestPendingLoginsAreBounded(t *testing.T) {
 	b := newBrokers(t)
 	start := b.front.URL + "/login/start/one"

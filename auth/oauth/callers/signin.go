@@ -144,8 +144,8 @@ func (b *Broker) verify(ctx context.Context, token, issuer string) (principal.Pr
 	return userOf(info.Principal)
 }
 
-// isAudience reports whether an audience is among those of Resource or, if it names none, the URI of the
-// program.
+// isAudience reports whether an audience is among the audiences of Resource or, if there are none, the
+// URI of the program.
 func (b *Broker) isAudience(audience string) bool {
 	if own := b.Resource.Audiences; own != nil {
 		return slices.Contains(own, audience)

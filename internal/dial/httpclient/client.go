@@ -23,7 +23,7 @@ import (
 
 // Errors of a client.
 var (
-	// ErrSessionGone means that the server no longer has the session. It did not process the request.
+	// ErrSessionGone means that the server no longer knows the session. It did not process the request.
 	ErrSessionGone error = unsentError{errSessionGone}
 	// ErrNotMCP means that the response does not come from an MCP endpoint.
 	ErrNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream",
@@ -53,7 +53,7 @@ type Client struct {
 	mu        sync.Mutex
 	running   sync.WaitGroup // waited for by Close; Add is called under mu before ctx ends
 	session   string
-	gone      bool // the server no longer has the session
+	gone      bool // the server no longer knows the session
 	listening bool
 	revision  mcp.Revision
 }
@@ -190,7 +190,7 @@ func (c *Client) Send(ctx context.Context, out *outbound.Outgoing) error {
 	case mcp.NotificationInitialized:
 		c.listen(ctx)
 	}
-	if out.ID.IsZero() { // notifications and responses have no response
+	if out.ID.IsZero() { // notifications and responses get no response
 		finish(resp.Body)
 		return nil
 	}
@@ -218,7 +218,7 @@ func (c *Client) HasSession() bool {
 	return c.session != ""
 }
 
-// sessionGone reports whether the server no longer has the session.
+// sessionGone reports whether the server no longer knows the session.
 func (c *Client) sessionGone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -347,7 +347,7 @@ func (c *Client) statusFailure(req *http.Request, resp *http.Response, out *outb
 	return err
 }
 
-// lostSession records that the server no longer has the session.
+// lostSession records that the server no longer knows the session.
 func (c *Client) lostSession() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

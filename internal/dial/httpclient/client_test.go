@@ -308,7 +308,7 @@ func TestStatusErrorsContainTheServersError(t *testing.T) {
 }
 
 // Rule J3: a response on the stream of another request does not complete a call, even if
-// its id is that of a call in flight.
+// it has the ID of a call in flight.
 func TestResponseToAnotherRequestIsDropped(t *testing.T) {
 	waiting := make(chan string, 1)
 	release := make(chan struct{})
@@ -415,8 +415,8 @@ func TestSessionIDThatCouldForgeHeadersIsRejected(t *testing.T) {
 	}
 }
 
-// A request that has no connection was not sent, and no connection was lost. Callers find both
-// errors, because the connection of a session is lost all the same.
+// If no connection can be made, the request was not sent and no connection was lost. Callers
+// still find both errors, because a session loses its connection all the same.
 func TestRequestWithoutAConnectionWasNotSent(t *testing.T) {
 	failed := &url.Error{Op: "Post", URL: "http://127.0.0.1/",
 		Err: &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}}

@@ -427,7 +427,7 @@ func TestPosterSendsWhatAnHTTPClientSends(t *testing.T) {
 			resp.Body.Close()
 			must.Do(t, err)
 			got = string(body)
-			req.URL.Path = "/changed" // an authorizer may do so: the next request has its own URL
+			req.URL.Path = "/changed" // an authorizer may do so; the next request gets its own URL
 			req.Header.Set("X-Fixed", "changed")
 		}
 		must.CheckEqual(t, got, c.want, name)

@@ -128,8 +128,8 @@ func (c *PairClient) open() (*httpcodec.EventReader, io.ReadCloser, error) {
 	return events, resp.Body, nil
 }
 
-// resolveEndpoint returns the URL of the endpoint, which must have the origin of the
-// stream, because requests to it carry credentials.
+// resolveEndpoint returns the URL of the endpoint, which must be of the same origin
+// as the stream, because requests to it carry credentials.
 func resolveEndpoint(stream *url.URL, endpoint string) (string, error) {
 	ref, err := url.Parse(endpoint)
 	if err != nil {

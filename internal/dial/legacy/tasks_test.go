@@ -400,7 +400,8 @@ func TestTaskOfAClientPausesTheTimeoutsOfEarlierRequests(t *testing.T) {
 	})
 }
 
-// The client tracks accepted elicitations after their requests for a limited time, and drops one when it has too many.
+// The client tracks accepted elicitations after their requests for a limited time, and drops one when there are too
+// many.
 func TestLateURLElicitationsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e urlElicitations

@@ -12,8 +12,7 @@ import (
 	"github.com/parley-mcp/parley/mcptest"
 )
 
-// The name of a tool appears in the names of spans only if the server has the
-// tool.
+// The name of a tool appears in the names of spans only if the tool exists.
 func TestSpansAreNamed(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	c := mcptest.Dial(t, newServer(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))))

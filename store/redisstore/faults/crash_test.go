@@ -71,7 +71,7 @@ type rawSession struct {
 	id string
 }
 
-// openSessions opens a session in each revision that has sessions with ids.
+// openSessions opens a session in each revision whose sessions have IDs.
 func (f *fleet) openSessions(t *testing.T) (opened []rawSession) {
 	t.Helper()
 	for _, w := range wires {
