@@ -41,13 +41,13 @@ type Page struct {
 // CSP contains the origins that a page may reach: https or wss, a host, which may begin with "*.", and optionally a
 // port, as in https://*.example.com. A host can allow fewer.
 type CSP struct {
-	// Connect are for requests of scripts.
+	// Connect lists the origins to which scripts may send requests.
 	Connect []string `json:"connectDomains,omitempty"`
-	// Resource are for scripts, styles, images, fonts and media.
+	// Resource lists the origins of scripts, styles, images, fonts and media.
 	Resource []string `json:"resourceDomains,omitempty"`
-	// Frame are for frames in the page.
+	// Frame lists the origins of frames in the page.
 	Frame []string `json:"frameDomains,omitempty"`
-	// Base are for the base element.
+	// Base lists the origins that the base element may name.
 	Base []string `json:"baseUriDomains,omitempty"`
 }
 

@@ -224,8 +224,8 @@ func withoutToken(err error, token string) error {
 }
 
 // Challenge returns the rejection of a request that needs more scopes than its token grants. It sets a challenge in
-// response that names these scopes and those of every request (2026-07-28, basic/authorization, Scope Challenge
-// Handling).
+// response that names these scopes and the scopes that every request needs (2026-07-28, basic/authorization, Scope
+// Challenge Handling).
 func (p *ProtectedResource) Challenge(response http.Header, r *http.Request, info *Info, needed []string) *Rejection {
 	at, err := p.endpointFor(r)
 	if err != nil {

@@ -66,9 +66,9 @@ type ProtectedResource struct {
 	// Name is shown to users who are asked for consent.
 	Name string
 
-	// OnReject, if set, is called with each request that is rejected, for example for an audit log. Info
-	// is nil unless the token is valid and a scope is missing. It must be safe for concurrent use and
-	// must not block. It must not record the headers of r, which contain the token.
+	// OnReject, if set, is called with each request that is rejected, for example for an audit log. info
+	// is nil unless the token is valid and a scope is missing. OnReject must be safe for concurrent use
+	// and must not block. It must not record the headers of r, which contain the token.
 	OnReject func(r *http.Request, info *Info, rejection *Rejection)
 
 	Now func() time.Time // returns the current time; nil: time.Now

@@ -55,7 +55,7 @@ type ProofVerifier interface {
 type Proof struct {
 	// Request carries the proof in its header DPoP. The proof must be for its method.
 	Request *http.Request
-	// URLs are canonical URLs without a query, of which the proof must name one.
+	// URLs are canonical URLs without a query. The proof must name one of them.
 	URLs []string
 	// Token is the access token that the proof must be for, and Thumbprint the thumbprint (RFC
 	// 7638) of the key that the token is bound to, which must have signed the proof.

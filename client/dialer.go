@@ -104,7 +104,7 @@ type Dialer struct {
 	// long: a server may stand still, for example at a breakpoint.
 	KeepAlive time.Duration
 
-	// Middleware wraps every request to a server, including those that the client makes by itself, for instance to
+	// Middleware wraps every request to a server, including those that the client makes on its own, for instance to
 	// discover the server, and the notifications of [Client.NotifyExtension] and [Client.NotifyRootsChanged]. The first
 	// one is the outermost. It runs once for a request, including the input requests that the client answers and the
 	// retry that follows, and again if the request is repeated after a lost connection. A panic in it ends the request
@@ -115,8 +115,8 @@ type Dialer struct {
 	// middleware, too.
 	Middleware []call.Middleware
 
-	// HTTPClient sends requests over HTTP. Its redirect policy is not used: the client follows redirects within the
-	// origin of the URL only. If it is nil, the Dialer uses its own client. That one closes connections after four idle
+	// HTTPClient sends requests over HTTP. Its redirect policy is not used: the client follows redirects only within
+	// the origin of the URL. If it is nil, the Dialer uses its own client, which closes connections after four idle
 	// seconds, or sooner if the server announces so, because a call is lost if the server closes its connection at that
 	// moment.
 	HTTPClient *http.Client
@@ -324,7 +324,7 @@ func Conn(conn transport.Conn) Target { return &connTarget{conn: conn} }
 // HTTPTarget is a server at a URL, with settings.
 type HTTPTarget struct {
 	URL string
-	// Header is added to every request. It is sent to the origin of the URL only.
+	// Header is added to every request. It is sent only to the origin of the URL.
 	Header http.Header
 }
 

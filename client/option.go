@@ -55,10 +55,9 @@ func optionOf(name string, kinds requestKind, set func(*callOptions)) CallOption
 	}
 }
 
-// WithProgress asks the server for progress notifications and calls f with each of them:
-// done of total, which is 0 if the server does not know it, and a message for people, which
-// may be empty. f runs in the goroutine that makes the call, and never after the call has
-// returned. The client logs a panic of f and goes on.
+// WithProgress asks the server for progress notifications and calls f with each of them: done of total, which is 0 if
+// the server does not know it, and a message for people, which may be empty. f runs in the goroutine that makes the
+// call, and never after the call has returned. If f panics, the client logs it and continues.
 //
 // For a task, f runs in [Client.CallTool] and [Task.Wait]. 2026-07-28 does not allow progress notifications for a task,
 // only a status message: f receives each new one that the client sees, and not the numbers of the server. Total is then
@@ -144,8 +143,9 @@ func WithoutReconnect() CallOption {
 type RejectedError = rpc.RejectedInputError
 
 // OnElicitationComplete calls f when the server announces that the user has finished at the URL of an elicitation
-// (2025-11-25, client/elicitation, Completion Notifications). Ctx is the context that Dialer.ElicitURL received. A
-// second call replaces f. It is called at most once, possibly after the call has ended, and must not block.
+// (2025-11-25, client/elicitation, Completion Notifications). Pass the context that Dialer.ElicitURL received as
+// ctx. A second call replaces f. It is called at most once, possibly after the call has ended, and must not
+// block.
 func OnElicitationComplete(ctx context.Context, f func()) {
 	if completion := outbound.CompletionOf(ctx); completion != nil {
 		completion.Then(f)

@@ -24,7 +24,7 @@ var errCannotAsk = fmt.Errorf("the client cannot be asked for an approval: it do
 // Approve asks the user of the client whose request is being served, with a form. Use it as [host.Host.Approve]. An
 // approval counts once: in 2026-07-28, a repetition of the client's last request is not approved again. The user can
 // allow the tool for the session, with any arguments, or for 15 minutes if there is no session. The policy still
-// decides about each of these calls. They need no further approval as long as the same rule asks, and the definition of
+// decides on each of these calls. They need no further approval as long as the same rule asks, and the definition of
 // the tool and the version of the policy stay the same.
 //
 // Approve returns false if the user declines or dismisses the form. It returns [server.ErrCannotAsk] if there is no

@@ -255,7 +255,7 @@ func (s *supervisor) sessionApproval(ctx context.Context, r *Request, d Decision
 }
 
 // AllowSession lets the caller call the tool again, with any arguments, until the session ends, or for 15 minutes
-// without a session. The policy still decides about each of these calls. They need no further approval as long as the
+// without a session. The policy still decides on each of these calls. They need no further approval as long as the
 // same rule asks, and the definition of the tool and the version of the policy stay the same. AllowSession only has an
 // effect if Answers offers it and Host.Approve then returns true.
 func (a *Approval) AllowSession() {

@@ -29,8 +29,8 @@ type Extension struct {
 	Notifications []string
 }
 
-// NotifyExtension sends a notification of an extension to the server; see [Client.CallExtension]. Params is a JSON
-// object without _meta, or nil. It returns when the notification is sent.
+// NotifyExtension sends a notification of an extension to the server; see [Client.CallExtension]. params is a
+// JSON object without _meta, or nil. NotifyExtension returns when the notification is sent.
 func (c Client) NotifyExtension(ctx context.Context, method string, params json.RawMessage) error {
 	_, err := extend(ctx, c.host, c.server, method, params, true,
 		func(ctx context.Context, c *client.Client, params any) (*struct{}, error) {

@@ -54,9 +54,9 @@ type Host struct {
 	ApprovalTimeout time.Duration
 
 	// OnRequest, if set, is called with each tool call, prompt, read of a resource, completion, subscription and
-	// request of an extension, before the policy decides about it. It can set r.Arguments to another JSON object;
-	// changes of other fields have no effect. In 2026-07-28 a request runs again when its caller has answered a
-	// question, and OnRequest is called again.
+	// request of an extension, before the policy decides on it. It can set r.Arguments to another JSON object; changes
+	// of other fields have no effect. In 2026-07-28 a request runs again when its caller has answered a question, and
+	// OnRequest is called again.
 	//
 	// OnResult, if set, is called with the result, a JSON object as the server sends it. It returns the result for the
 	// caller, and must not modify the argument. It is not called for a request that fails with a JSON-RPC error, or
@@ -194,10 +194,10 @@ type ServerConfig struct {
 	// MaxResult, if it is greater than 0, limits the size of a tool's result, in bytes of JSON. For a larger result,
 	// the caller receives the first MaxResult bytes of its text and a mcp.ResourceLink, which [Client.ReadResource]
 	// reads for the same principal for an hour. The resource contains the text of the result, or its JSON if it
-	// contains anything but text. The policy decides about each read as about the call, with the arguments of the call;
-	// Ask counts as Allow, because the call was approved. A principal can have 100 such results of 64 MiB in all; the
-	// oldest are removed. They are kept in [Host.Store]. The tools lose their output schema, because a part of a result
-	// need not match it.
+	// contains anything but text. The policy decides on each read as it did on the call, with the arguments of the
+	// call; Ask counts as Allow, because the call was approved. A principal can have 100 such results of 64 MiB in all;
+	// the oldest are removed. They are kept in [Host.Store]. The tools lose their output schema, because a part of a
+	// result need not match it.
 	MaxResult int
 
 	// Roots are the directories that the server may work in, as file:// URIs. They replace the result of Dialer.Roots.

@@ -132,7 +132,7 @@ type CallerAuth struct {
 
 // NewCallerAuth returns a CallerAuth that calls authorizer for each connection that the Host dials for a caller. Use,
 // for example, the method Authorizer of callers.Clients in auth/oauth, or what that method of a callers.Broker returns.
-// Authorizer may be called concurrently.
+// The function may be called concurrently.
 func NewCallerAuth[A client.Authorizer](authorizer func(caller principal.Principal) (A, error)) *CallerAuth {
 	return &CallerAuth{func(caller principal.Principal) (client.Authorizer, error) {
 		a, err := authorizer(caller)

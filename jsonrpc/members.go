@@ -41,8 +41,8 @@ func (m *Members) value(i int) []byte {
 	return m.raw[at.from:at.to:at.to]
 }
 
-// MembersOf returns the members of an object that has been checked, or that this
-// program has written itself. They are views of it.
+// MembersOf returns the keys and values of an object that has been checked, or
+// that this program has written itself. They are views of it.
 func MembersOf(object []byte) *Members {
 	m := &Members{raw: object}
 	for w := walk(object); w.next(); {
@@ -54,7 +54,7 @@ func MembersOf(object []byte) *Members {
 // Raw returns the object as it was written, or nil for the zero Members. It must not be modified.
 func (m *Members) Raw() []byte { return m.raw }
 
-// Len returns the number of members.
+// Len returns the number of keys.
 func (m *Members) Len() int { return m.n }
 
 // Get returns the raw value of a key, and whether it is present. Null counts as absent: null means nothing else

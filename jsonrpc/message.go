@@ -261,16 +261,15 @@ func isID(value []byte) bool {
 	return len(value) > 0 && jsonscan.SkipDigits(value, 0) == len(value)
 }
 
-// AppendRequest appends a request. The id must not be zero. Params must be a JSON
-// object, or empty for none.
+// AppendRequest appends a request. The id must not be zero. params must be a
+// JSON object, or empty for none.
 func AppendRequest(dst []byte, id ID, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = id.Append(dst)
 	return appendCall(dst, method, params)
 }
 
-// AppendNotification appends a notification. Params must be a JSON object, or
-// empty for none.
+// AppendNotification appends a notification. params must be a JSON object, or empty for none.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0"`...)
 	return appendCall(dst, method, params)

@@ -24,9 +24,9 @@ type Models []Model
 var ErrNoModels = errors.New("sampler: Models must have at least one model")
 
 // Choose returns the name of the model for a request (2026-07-28, client/sampling, Model Preferences). The first
-// hint that is a part of the name or an alias of a model selects the models with it; letter case is
-// ignored. Of the selected models, or of all if no hint fits, the one that meets the priorities best is
-// chosen, and the first of equal ones. Preferences may be nil.
+// hint that is part of the name or of an alias of a model selects the models with it; letter case is ignored. Of
+// the selected models, or of all if no hint fits, the one that meets the priorities best is chosen, and the
+// first of equal ones. Preferences may be nil.
 func (m Models) Choose(preferences *mcp.ModelPreferences) (string, error) {
 	if len(m) == 0 {
 		return "", ErrNoModels

@@ -6,8 +6,8 @@ import (
 	"github.com/parley-mcp/parley/jsonrpc"
 )
 
-// UnsupportedError reports that a request has something that the API of a provider does not have. The server that has
-// sent the request receives it as an error with jsonrpc.CodeInvalidParams.
+// UnsupportedError reports that a request uses a feature that the API of a provider does not support. The server that
+// has sent the request receives it as an error with jsonrpc.CodeInvalidParams.
 type UnsupportedError struct {
 	API  string // such as "the Messages API"
 	What string // such as "audio"

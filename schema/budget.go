@@ -32,8 +32,8 @@ const maxBudget = 64 << 20
 type Budget struct{ used atomic.Int64 }
 
 // Compile is like the function [Compile], but the memory of the schema counts towards the budget until
-// [Budget.Release]. If the budget is used up, the error is an [ErrLimit]. Memory that a rejected schema used before it
-// exceeded a bound is not returned.
+// [Budget.Release]. If the budget is used up, the error matches [ErrLimit]. Memory that a rejected schema used before
+// it exceeded a bound is not returned.
 func (b *Budget) Compile(raw []byte) (*Schema, error) {
 	own := int64(maxPatternMemory)
 	left := maxBudget - b.used.Load() - int64(len(raw))

@@ -120,9 +120,9 @@ func (s *Schema) IsObject() bool { return s.object }
 // them, in the order of the document: the first 100 of them. The caller owns the result.
 func (s *Schema) Unchecked() []Unchecked { return slices.Clone(s.unchecked) }
 
-// Validate checks one JSON value against the schema. It returns nil, a
-// [*ValidationError], or an [ErrLimit] if the instance exceeds a bound or the
-// check takes too long. It keeps nothing of raw, and is safe for concurrent use.
+// Validate checks one JSON value against the schema. It returns nil, a [*ValidationError], or an error that matches
+// [ErrLimit] if the instance exceeds a bound or the check takes too long. It keeps nothing of raw, and is safe for
+// concurrent use.
 //
 // Input that is not strict JSON (UTF-8, no duplicate keys, nothing after the value) is a ValidationError. "format" is
 // an annotation in every draft.

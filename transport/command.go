@@ -24,7 +24,7 @@ type CommandOptions struct {
 	// Args are the arguments, without the name of the program. They are not interpreted by a shell.
 	Args []string
 
-	// Dir is the working directory. Empty means that of this process.
+	// Dir is the working directory. Empty means the working directory of this process.
 	Dir string
 
 	// Env are additional environment variables of the form "KEY=value". They override inherited
@@ -117,7 +117,7 @@ type CommandConn struct {
 }
 
 // StartCommand starts a server as a child process and connects to its standard input and output. The
-// error wraps that of os/exec, such as exec.ErrNotFound.
+// error wraps the one from os/exec, such as exec.ErrNotFound.
 //
 // Close sends the queued messages, closes the child's standard input, waits for ExitGrace, sends SIGTERM
 // to the process group, waits for TermGrace, and kills the group. With the default times this takes at

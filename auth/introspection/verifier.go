@@ -34,7 +34,8 @@ type Verifier struct {
 	// section 2.3.1).
 	ClientID, ClientSecret string
 	// ScopesFrom is the claim with the scopes, such as "permissions" or "realm_access.roles" (see [auth.Info.Claim]):
-	// a text with spaces between them, an array, or an object with their names. Empty: "scope" or "scp".
+	// a string of scopes separated by spaces, an array, or an object whose keys are the scopes. Empty: "scope" or
+	// "scp".
 	ScopesFrom string
 	// TokenInfo asks for tokens of Google, whose endpoint takes them in the Authorization header and responds with
 	// neither "active" nor "iss". Endpoint is then https://oauth2.googleapis.com/tokeninfo if it is empty, and Issuer
@@ -47,8 +48,8 @@ type Verifier struct {
 	// disables the cache. The cache has at most 10,000 entries, whose keys are digests.
 	CacheFor time.Duration
 	// HTTP sends the requests; nil: a dedicated client. Redirects to another origin are not followed. A response may
-	// have 512 KiB and take 10 seconds. At most 64 requests run at a time; further tokens are rejected with
-	// [auth.ErrUnavailable].
+	// contain up to 512 KiB and take up to 10 seconds. At most 64 requests run at a time; further tokens are
+	// rejected with [auth.ErrUnavailable].
 	HTTP *http.Client
 	Now  func() time.Time // returns the current time; nil: time.Now
 

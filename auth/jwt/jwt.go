@@ -61,14 +61,14 @@ type Verifier struct {
 	// a client or scopes, and none of the claims that only ID tokens have.
 	Types []string
 	// ScopesFrom is the claim with the scopes, such as "permissions" or
-	// "realm_access.roles" (see [auth.Info.Claim]): a text with spaces between them, an
-	// array, or an object with their names. Empty: the claim that Profile says, which is
-	// "scope" or "scp" for most.
+	// "realm_access.roles" (see [auth.Info.Claim]): a string of scopes separated by
+	// spaces, an array, or an object whose keys are the scopes. Empty: the claim that
+	// Profile says, which is "scope" or "scp" for most.
 	ScopesFrom string
 	// Leeway is how much clocks may differ; 0 means 30 seconds.
 	Leeway time.Duration
 	// HTTP fetches metadata and keys; nil: a dedicated client. Redirects to another origin are not followed. A response
-	// may have 512 KiB and take 10 seconds.
+	// may contain up to 512 KiB and take up to 10 seconds.
 	HTTP *http.Client
 	Now  func() time.Time // returns the current time; nil: time.Now
 

@@ -40,8 +40,8 @@ type ProofVerifier struct {
 	// five minutes, so that clients cannot make proofs in advance.
 	Nonces bool
 	// NonceKeys authenticate nonces. Replicas with the same keys accept each other's
-	// nonces. Each key must have at least 32 random bytes. The first key signs, all keys
-	// verify. Empty: a random key.
+	// nonces. Each key must consist of at least 32 random bytes. The first key signs,
+	// all keys verify. Empty: a random key.
 	NonceKeys [][]byte
 	// MaxAge is how long a proof is valid, and how much clocks may differ; 0 means one
 	// minute.

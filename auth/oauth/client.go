@@ -324,8 +324,8 @@ type Status struct {
 	NoResource, AssumePKCE bool
 }
 
-// Status returns the stored login at a server, nil if there is none. It sends no
-// requests.
+// Status returns the stored login at a server, or nil if there is none. It sends
+// no requests.
 func (c *Client) Status(ctx context.Context, server string) (*Status, error) {
 	canonical, err := canonicalServer(server)
 	if err != nil {
@@ -392,8 +392,8 @@ func subjectOf(access string) string {
 // authorization code. Package browser implements it for programs on the user's machine. Programs with web pages do not
 // need it: see [Client.BeginLogin].
 type Interaction interface {
-	// Begin starts a flow. Previous is the redirect URI that this program registered before, or empty. A flow that uses
-	// it again needs no new registration.
+	// Begin starts a flow. previous is the redirect URI that this program registered before, or empty. A flow that
+	// uses it again needs no new registration.
 	Begin(ctx context.Context, previous string) (Flow, error)
 }
 

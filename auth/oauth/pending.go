@@ -25,9 +25,9 @@ type PendingLogin struct {
 	Secret []byte `json:"secret"`
 }
 
-// BeginLogin begins a login in a program with web pages, which redirects the user's browser itself. RedirectURI is an
-// https URL, or an http URL on the loopback interface. Like [Client.Login], it first asks the server which scopes it
-// requires, and requests these, the given scopes, and the scopes of the previous login.
+// BeginLogin begins a login in a program with web pages, which redirects the user's browser itself. The redirect URI
+// is an https URL, or an http URL on the loopback interface. Like [Client.Login], it first asks the server which
+// scopes it requires, and requests these, the given scopes, and the scopes of the previous login.
 func (c *Client) BeginLogin(ctx context.Context, server, redirectURI string, scopes ...string) (*PendingLogin, error) {
 	s, err := c.session(server)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// TokenStore stores the credentials of one user. Keys contain URLs and no secrets, and have at most a few kilobytes.
-// Values are secrets of up to 256 KiB, which only the user must be able to read. A TokenStore must be safe for
+// TokenStore stores the credentials of one user. Keys contain URLs and no secrets, and are at most a few kilobytes
+// long. Values are secrets of up to 256 KiB, which only the user must be able to read. A TokenStore must be safe for
 // concurrent use. Package tokenstore stores them in an encrypted file.
 type TokenStore interface {
-	// Load returns the value of a key, nil if there is none. The caller owns the value.
+	// Load returns the value of a key, or nil if there is none. The caller owns the value.
 	Load(ctx context.Context, key string) ([]byte, error)
 	// Save sets the value of a key, and must not retain value. Nil deletes the key.
 	Save(ctx context.Context, key string, value []byte) error

@@ -39,8 +39,8 @@ type Sampler struct {
 // api names the API in errors.
 const api = "the Chat Completions API"
 
-// ErrInvalidResponse is in the error of Sample if the response of the API has no message, or a tool call whose
-// arguments are not a JSON object.
+// ErrInvalidResponse is in the error of Sample if the response of the API contains no message, or a tool call
+// whose arguments are not a JSON object.
 var ErrInvalidResponse = errors.New("openaisampler: invalid response")
 
 // Sample answers a sampling request of a server; set client.Dialer.Sample to it. Messages of the user may contain

@@ -45,8 +45,8 @@ type Options struct {
 	TLS *tls.Config
 
 	// Prefix is the beginning of every key and channel. Servers with the same prefix share
-	// their state, so each program needs a prefix of its own. It must not contain braces.
-	// Empty means DefaultPrefix, which is for one program.
+	// their state, so each program needs its own prefix. It must not contain braces. Empty
+	// means DefaultPrefix, which is for one program.
 	Prefix string
 
 	// Conns is the maximum number of connections to each Redis server, in addition to one

@@ -15,7 +15,7 @@ import (
 	"github.com/parley-mcp/parley/principal"
 )
 
-// Claims are the claims of an access token (RFC 9068, section 2.2) or the members of an
+// Claims are the claims of an access token (RFC 9068, section 2.2) or the fields of an
 // introspection response (RFC 7662, section 2.2) that the verifiers use.
 type Claims struct {
 	Issuer, Subject, Client string
@@ -151,7 +151,7 @@ func (c *Claims) Check(now time.Time, leeway time.Duration) error {
 	return nil
 }
 
-// Info returns the claims as an [auth.Info]. Raw is the object that they were read from.
+// Info returns the claims as an [auth.Info]. They were read from the object raw.
 func (c *Claims) Info(raw []byte) (*auth.Info, error) {
 	p, err := principal.New(c.Issuer, c.Subject, c.Client)
 	if err != nil {

@@ -37,7 +37,7 @@ func NewClient(base *http.Client) *Client {
 	return &Client{c}
 }
 
-// StatusError reports a response with another status than 200.
+// StatusError reports a response with a status other than 200.
 type StatusError struct {
 	Status   int
 	Redirect string // the target of a redirect that was not followed

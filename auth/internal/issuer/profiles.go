@@ -32,7 +32,8 @@ type Profile struct {
 	ClientNotAudience bool
 	// Tenant is a claim that must be a segment of the path of the issuer.
 	Tenant string
-	// Subjects, Clients, Audiences and Scopes are the claims with these contents. The first that the token has counts.
+	// Subjects, Clients, Audiences and Scopes are the claims with these contents. If the token has several of the
+	// claims in a list, the first one in the list counts.
 	Subjects, Clients, Audiences, Scopes []string
 	// Host is the end of the host name of the provider's own issuers, and Marks are claims that together show the
 	// provider. They choose the advice in an error; they prove nothing.
@@ -196,8 +197,8 @@ var untyped = &Profile{
 	ClientNotAudience: true,
 }
 
-// Proves reports whether the claims show an access token even though the header does not say so. C was read from
-// object.
+// Proves reports whether the claims show an access token even though the header does not say so. They were
+// read from object.
 func (p *Profile) Proves(object []byte, c *Claims) bool {
 	if p == Default {
 		p = untyped

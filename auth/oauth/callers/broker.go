@@ -43,10 +43,10 @@ import (
 // A Broker is safe for concurrent use and must not be copied. Its fields must not be changed after the first use.
 type Broker struct {
 	// URL is the https URL of ServeHTTP without a slash at its end, such as "https://mcp.example.com/login": the
-	// handler must be mounted at all paths below it. Http is allowed on the loopback interface. All replicas must use
-	// the same URL. The redirect URI is URL + "/callback" for the issuers of Resource, and URL + "/callback/" + name
-	// for a server. As each authorization server gets its own, none can make the Broker use the authorization code of
-	// another one.
+	// handler must be mounted at all paths below it. An http URL is allowed on the loopback interface. All replicas
+	// must use the same URL. The redirect URI is URL + "/callback" for the issuers of Resource, and URL +
+	// "/callback/" + name for a server. As each authorization server gets its own, none can make the Broker use the
+	// authorization code of another one.
 	URL string
 
 	// Resource authorizes the callers of the program. Its Verifier also verifies the tokens for browsers.
@@ -60,7 +60,7 @@ type Broker struct {
 	// of Resource. The Broker sets its Store, and ignores its Interaction and Grant.
 	New func() *oauth.Client
 	// SignIn, if set, returns a new Client for the issuers of Resource, which identify the user of a browser. Set it if
-	// these need other settings than the ones of New. With Client.NoResource, the scopes of Resource name the program.
+	// these need settings other than the ones of New. With Client.NoResource, the scopes of Resource name the program.
 	SignIn func() *oauth.Client
 
 	// Store stores logins. All replicas must share it. Nil means the memory of this process.

@@ -45,8 +45,8 @@ var errFileFull = errors.New("token file is full: log out of servers that you do
 // sealPurpose separates token files from other data that is encrypted with the same key.
 const sealPurpose = "oauth token store"
 
-// OpenFile returns a store in the file at path. The directory must exist; the file
-// is created when needed. Each key must have at least 32 random bytes. The first key
+// OpenFile returns a store in the file at path. The directory must exist; the file is
+// created when needed. Each key must consist of at least 32 random bytes. The first key
 // encrypts with AES-256-GCM, all keys decrypt. Keep the keys elsewhere, for instance in
 // the keyring of the operating system.
 func OpenFile(path string, keys ...[]byte) (*File, error) {

@@ -19,20 +19,21 @@ import (
 )
 
 // Step is one step of a login: a request of an [oauth.Client] and its response, or the authorization page that the user
-// opens and the redirect from it. A Step has the text "redacted" in place of secrets, such as tokens and codes,
+// opens and the redirect from it. A Step contains the text "redacted" in place of secrets, such as tokens and codes,
 // and in place of texts of the server that can contain a secret. A Step does not share memory with the Client.
 type Step struct {
-	// Name tells the purpose: "challenge" (a request without a token), "resource metadata", "authorization
-	// server metadata", "registration", "authorization" (the page), "token" or "revocation".
+	// Name is the purpose of the step: "challenge" (a request without a token), "resource metadata",
+	// "authorization server metadata", "registration", "authorization" (the page), "token" or
+	// "revocation".
 	Name string
 	// Method, URL, RequestHeader and RequestBody are the request.
 	Method, URL   string
 	RequestHeader http.Header
 	RequestBody   []byte
 	// Status, ResponseHeader and ResponseBody are the response. They are zero values if there was no response.
-	// ResponseHeader has only the fields Content-Type, Retry-After and WWW-Authenticate. ResponseBody has at most
-	// 256 KiB; it is nil if the body is not JSON. The step "authorization" has the redirect in the field Location,
-	// and no Status.
+	// ResponseHeader contains only the fields Content-Type, Retry-After and WWW-Authenticate. ResponseBody is at
+	// most 256 KiB long; it is nil if the body is not JSON. The step "authorization" has the redirect in the field
+	// Location, and no Status.
 	Status         int
 	ResponseHeader http.Header
 	ResponseBody   []byte
@@ -79,7 +80,7 @@ type Recorder struct {
 	known secrets.Memory
 }
 
-// Wrap is for [oauth.Client.Wrap].
+// Wrap returns a transport that records the requests; set [oauth.Client.Wrap] to this method.
 func (r *Recorder) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) { return r.roundTrip(next, req) })
 }

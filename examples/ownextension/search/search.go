@@ -108,7 +108,7 @@ func Find(ctx context.Context, c *client.Client, text string) ([]string, error) 
 	return found.URIs, err
 }
 
-// Supported reports whether a server has the extension.
+// Supported reports whether a server supports the extension.
 func Supported(c *client.Client) bool {
 	_, ok := c.Server().Extension(ID)
 	return ok

@@ -24,7 +24,7 @@ func SetHeaders(h http.Header) {
 }
 
 // HTML returns a format with values. Each %s in it is a value, which is escaped for text and for attributes in quotes.
-// (A page uses no html/template: the linker would then keep every exported method in the program.)
+// (Pages do not use html/template, because the linker would then keep every exported method in the program.)
 func HTML(format string, values ...string) string {
 	escaped := make([]any, len(values))
 	for i, v := range values {
