@@ -37,7 +37,7 @@ func use[Result any](ctx context.Context, s *supervisor,
 	}
 }
 
-// attempt calls f once, and reports whether it has found the server lost.
+// attempt calls f once. lost reports whether the server turned out to be unusable; see isLost.
 func attempt[Result any](ctx context.Context, s *supervisor,
 	f func(context.Context, *client.Client) (*Result, error)) (result *Result, lost bool, err error) {
 	shared, err := s.await(ctx)

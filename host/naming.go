@@ -192,7 +192,7 @@ func (n *naming) digested(full string) string {
 // characters.
 func (n *naming) promptName(name string) string { return n.prefix + n.prompts.renamed(name) }
 
-// validName replaces the characters that a tool name must not have.
+// validName replaces the characters that a tool name must not contain.
 func validName(name string) string {
 	valid := make([]byte, 0, len(name))
 	for _, r := range name {
