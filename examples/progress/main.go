@@ -18,7 +18,7 @@ func main() {
 		func(ctx context.Context, _ struct{}) (string, error) {
 			for i := 1; i <= 10 && ctx.Err() == nil; i++ {
 				time.Sleep(100 * time.Millisecond)
-				_ = server.Progress(ctx, float64(i), 10, "counting") // sent only if the client has requested it
+				_ = server.Progress(ctx, float64(i), 10, "counting") // sent if the client has requested it
 			}
 			return "counted to 10", ctx.Err()
 		})
