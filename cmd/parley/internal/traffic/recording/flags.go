@@ -19,11 +19,14 @@ type Flags struct {
 	path     string
 	NoRedact bool
 	open     *Writer // nil: not yet, or no recording
+	note     func(format string, args ...any)
 }
 
 // Add adds the flags to a command. The recording ends with the command.
 func (f *Flags) Add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "record", "", "write a recording to a new `file`")
+	cmd.Flags().StringVar(&f.path, "record", "",
+		"write a recording to this `file`; if it exists, a number is added to the name")
+	f.note = cmd.PrintErrf
 	cmd.Flags().BoolVar(&f.NoRedact, "no-redact", false, "keep credentials and other secrets in the recording")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -43,7 +46,9 @@ func (f *Flags) Start(target string, secretHeaders func() []string) (w *Writer, 
 	if f.path != "" {
 		w, err = Create(f.path, WriterOptions{Program: "parley " + program.Version(), Target: target,
 			KeepSecrets: f.NoRedact, SecretHeaders: secretHeaders})
-		f.open = w
+		if f.open = w; w != nil && w.Path() != f.path {
+			f.note("parley: note: %s exists; recording to %s\n", terminal.Line(f.path), terminal.Line(w.Path()))
+		}
 	}
 	return w, err
 }

@@ -13,6 +13,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -312,9 +314,20 @@ func NewWriter(w io.Writer, o WriterOptions) (*Writer, error) {
 	return out, err
 }
 
-// Create creates the file of a recording, which only its owner can read. An existing file is an error.
+// maxSiblings is how many files Create looks at for a free name.
+const maxSiblings = 10_000
+
+// Create creates the file of a recording, which only its owner can read. If the file exists, Create adds a number to
+// its name: a client starts parley tap again and again with the same arguments. [Writer.Path] is the name of the file.
 func Create(path string, o WriterOptions) (*Writer, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if info, failed := os.Stat(path); errors.Is(err, os.ErrExist) && failed == nil && info.Mode().IsRegular() {
+		extension := filepath.Ext(path)
+		for n := 2; n <= maxSiblings && errors.Is(err, os.ErrExist); n++ {
+			sibling := fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, extension), n, extension)
+			f, err = os.OpenFile(sibling, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		}
+	}
 	if errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("cannot record: %w; choose another name", err)
 	}
@@ -335,6 +348,9 @@ func (w *Writer) Report(e Event) {
 		_ = w.Write(e)
 	}
 }
+
+// Path returns the path of the file of [Create].
+func (w *Writer) Path() string { return w.file.Name() }
 
 // Close closes the file of [Create]. It returns the error of the first write that has failed.
 func (w *Writer) Close() error {

@@ -172,7 +172,15 @@ func TestCreateKeepsAnExistingFile(t *testing.T) {
 	if _, entries, err := ReadFile(path); err != nil || len(entries) != 1 {
 		t.Error(entries, err)
 	}
-	if _, err := Create(path, WriterOptions{}); err == nil ||
+	for _, want := range []string{"r-2.jsonl", "r-3.jsonl"} {
+		w = must.Get(Create(path, WriterOptions{}))(t)
+		must.CheckEqual(t, filepath.Base(w.Path()), want)
+		must.Check(t, w.Close())
+	}
+	if _, entries, err := ReadFile(path); err != nil || len(entries) != 1 {
+		t.Error(entries, err)
+	}
+	if _, err := Create(filepath.Dir(path), WriterOptions{}); err == nil ||
 		!strings.HasSuffix(err.Error(), "file exists; choose another name") {
 		t.Error(err)
 	}
