@@ -290,10 +290,8 @@ func TestUnknownToolsCreateNoTimeSeries(t *testing.T) {
 				t.Errorf("%s: %+v", name, p)
 			}
 		}
-		if len(counts) != 3 || counts["tools/call greet "] != 20 || counts["tools/call  -32602"] != 20 ||
-			counts["server/discover  "] != 1 {
-			t.Errorf("%s: %v", name, counts)
-		}
+		must.CheckThat(t, len(counts) == 3 && counts["tools/call greet "] == 20 && counts["tools/call  -32602"] == 20 &&
+			counts["server/discover  "] == 1, "%s: %v", name, counts)
 	}
 }
 
@@ -387,10 +385,9 @@ func TestPublicEndpointIgnoresTraceAndBaggageOfClient(t *testing.T) {
 		"Hello, !")
 	near, far := tel.span(t, trace.SpanKindClient, "tools/call greet"),
 		tel.span(t, trace.SpanKindServer, "tools/call greet")
-	if far.SpanContext.TraceID() == near.SpanContext.TraceID() || len(far.Links) != 1 ||
-		far.Links[0].SpanContext.SpanID() != near.SpanContext.SpanID() {
-		t.Errorf("span %v of client span %v, links %v", far.SpanContext, near.SpanContext, far.Links)
-	}
+	must.CheckThat(t, far.SpanContext.TraceID() != near.SpanContext.TraceID() && len(far.Links) == 1 &&
+		far.Links[0].SpanContext.SpanID() == near.SpanContext.SpanID(),
+		"span %v of client span %v, links %v", far.SpanContext, near.SpanContext, far.Links)
 }
 
 func TestPanicEndsSpanWithInternalError(t *testing.T) {
@@ -447,9 +444,8 @@ func TestTraceContinuesInChildProcess(t *testing.T) {
 			defer c.Close()
 			where, err := client.CallTool[string](t.Context(), c, "where", nil)
 			near := tel.span(t, trace.SpanKindClient, "tools/call where").SpanContext
-			if err != nil || where != near.TraceID().String()+" "+near.SpanID().String() {
-				t.Errorf("got %s, %v; span of the client: %v", where, err, near)
-			}
+			must.CheckThat(t, err == nil && where == near.TraceID().String()+" "+near.SpanID().String(),
+				"got %s, %v; span of the client: %v", where, err, near)
 		})
 	}
 }

@@ -150,9 +150,8 @@ func TestTelemetryHasNoSecrets(t *testing.T) {
 			for secret, kind := range o.kinds {
 				seen[kind] = true
 				for _, half := range []string{secret[:len(secret)/2], secret[len(secret)/2:]} {
-					if strings.Contains(text.String(), half) {
-						t.Errorf("telemetry contains a %s: %s", kind, text.String())
-					}
+					must.CheckThat(t, !strings.Contains(text.String(), half),
+						"telemetry contains a %s: %s", kind, text.String())
 				}
 			}
 			if !seen["token"] || r.Modern() && !seen["requestState"] || !r.Modern() && !seen["session"] ||

@@ -51,8 +51,6 @@ func TestModelFitsHintsBeforePriorities(t *testing.T) {
 func TestUnsupportedErrorIsForTheServer(t *testing.T) {
 	var err error = &sampler.UnsupportedError{API: "the API", What: "audio"}
 	var reported *jsonrpc.Error
-	if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams ||
-		reported.Message != "cannot sample: the API does not support audio" {
-		t.Errorf("%v", err)
-	}
+	must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidParams &&
+		reported.Message == "cannot sample: the API does not support audio", "%v", err)
 }

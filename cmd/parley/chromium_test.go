@@ -14,6 +14,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // chromium starts browsers. They write files to a directory of their own only.
@@ -122,13 +124,9 @@ func (t *tab) await(done func() bool) bool {
 func browser(t *testing.T) *tab {
 	t.Helper()
 	c, err := newChromium()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	opened, err := c.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() {
 		opened.close()
 		if err := c.Close(); err != nil {

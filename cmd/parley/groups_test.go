@@ -58,9 +58,8 @@ func TestUpDecidesByTheGroupsOfItsCallers(t *testing.T) {
 		if err != nil {
 			out += failure.Explain(err)
 		}
-		if (err == nil) != (tc.want == "") || !strings.Contains(out, tc.want) {
-			t.Errorf("%s %s: %v\n%s", tc.user, tc.call, err, out)
-		}
+		must.CheckThat(t, (err == nil) == (tc.want == "") && strings.Contains(out, tc.want),
+			"%s %s: %v\n%s", tc.user, tc.call, err, out)
 	}
 	var got []string
 	for line := range strings.Lines(string(must.Get(os.ReadFile(audit))(t))) {

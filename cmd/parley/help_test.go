@@ -23,6 +23,8 @@ import (
 	"github.com/spf13/cobra"
 
 	pages "github.com/parley-mcp/parley/docs/program"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // helpOf returns what parley prints with arguments.
@@ -32,9 +34,7 @@ func helpOf(t *testing.T, args ...string) string {
 	root := newRoot()
 	root.SetOut(&out)
 	root.SetArgs(args)
-	if err := root.Execute(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, root.Execute())
 	return out.String()
 }
 
@@ -62,22 +62,17 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 		if strings.Join(words, " ") == "up" {
 			most = 30
 		}
-		if lines > most {
-			t.Errorf("the help has %d lines of 80 columns, want at most %d:\n%s", lines, most, text)
-		}
-		if before, _, found := strings.Cut(text, "\nFlags:"); found && len(words) > 0 &&
-			!strings.Contains(before, "\nUsage: ") {
-			t.Errorf("the usage does not come before the flags:\n%s", text)
-		}
+		must.CheckThat(t, lines <= most, "the help has %d lines of 80 columns, want at most %d:\n%s", lines, most, text)
+		before, _, found := strings.Cut(text, "\nFlags:")
+		must.CheckThat(t, !found || len(words) == 0 || strings.Contains(before, "\nUsage: "),
+			"the usage does not come before the flags:\n%s", text)
 	})
 }
 
 func TestHelpDescribesAllFlags(t *testing.T) {
 	forCommands(t, func(t *testing.T, words []string) {
 		cmd, _, err := newRoot().Find(words)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		short, all := helpOf(t, append(words, "--help")...), helpOf(t, append([]string{"help"}, words...)...)
 		for line := range strings.Lines(cmd.LocalFlags().FlagUsages()) {
 			flag := regexp.MustCompile(`--[a-z-]+`).FindString(line)
@@ -85,9 +80,8 @@ func TestHelpDescribesAllFlags(t *testing.T) {
 				len(words) > 0 && flag != "--help" && !strings.Contains(short, flag) {
 				t.Errorf("the help does not have %s:\n%s", flag, all)
 			}
-			if regexp.MustCompile(`--[a-z-]+ (string|int|uint|float|duration)`).MatchString(line) {
-				t.Errorf("the value of %s has no name, but a type: %s", flag, line)
-			}
+			must.CheckThat(t, !regexp.MustCompile(`--[a-z-]+ (string|int|uint|float|duration)`).MatchString(line),
+				"the value of %s has no name, but a type: %s", flag, line)
 		}
 	})
 }
@@ -97,14 +91,11 @@ func TestManualPageDescribesAllCommands(t *testing.T) {
 	escape := strings.NewReplacer("-", `\-`, "…", "...").Replace
 	forCommands(t, func(t *testing.T, words []string) {
 		cmd, _, err := newRoot().Find(words)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		line := strings.TrimSuffix(cmd.UseLine(), " [flags]")
 		_, section, found := strings.Cut(page, "\n.SS "+escape(line)+"\n")
-		if section, _, _ = strings.Cut(section, "\n.S"); !found && len(words) > 0 {
-			t.Fatalf("the page has no section %q", line)
-		}
+		section, _, _ = strings.Cut(section, "\n.S")
+		must.That(t, found || len(words) == 0, "the page has no section %q", line)
 		for line := range strings.Lines(cmd.LocalNonPersistentFlags().FlagUsages()) {
 			flag := regexp.MustCompile(`--[a-z-]+`).FindString(line)
 			if len(words) > 0 && flag != "--help" && !strings.Contains(section, `\fB`+escape(flag)+`\fR`) &&
@@ -119,9 +110,8 @@ func TestManualPageDescribesAllCommands(t *testing.T) {
 		if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !slices.Contains(known, request) {
 			t.Errorf("man would read this line of text as a request: %s", line)
 		}
-		if strings.ContainsFunc(line, func(r rune) bool { return r > unicode.MaxASCII }) {
-			t.Errorf("man may be unable to show a character in %s", line)
-		}
+		must.CheckThat(t, !strings.ContainsFunc(line, func(r rune) bool { return r > unicode.MaxASCII }),
+			"man may be unable to show a character in %s", line)
 	}
 }
 
@@ -139,30 +129,24 @@ func TestTopicsOfHelpTextsExist(t *testing.T) {
 			t.Errorf("%s: there is no such topic", m[0])
 		}
 	}
-	if len(found) < 30 || strings.Contains(texts.String(), "\nparley help X") {
-		t.Errorf("found %d topics", len(found))
-	}
+	must.CheckThat(t, len(found) >= 30 && !strings.Contains(texts.String(), "\nparley help X"),
+		"found %d topics", len(found))
 }
 
 func TestHelpPrintsPages(t *testing.T) {
 	topics, all := helpOf(t, "help", "topics"), helpOf(t, "help", "all")
 	for _, p := range pages.Pages() {
-		if !strings.Contains("\n"+all, "\n"+p.Text) {
-			t.Errorf("help all does not have %s", p.Name)
-		}
-		if !strings.Contains(topics, "\n"+p.Name+" ") || strings.Contains(p.Title, "\n") {
-			t.Errorf("the list has no line for %s:\n%s", p.Name, topics)
-		}
+		must.CheckThat(t, strings.Contains("\n"+all, "\n"+p.Text), "help all does not have %s", p.Name)
+		must.CheckThat(t, strings.Contains(topics, "\n"+p.Name+" ") && !strings.Contains(p.Title, "\n"),
+			"the list has no line for %s:\n%s", p.Name, topics)
 		text := helpOf(t, "help", p.Name)
-		if !strings.HasPrefix(text, strings.ReplaceAll(p.Title, "**", "")+"\n===") || strings.Contains(text, "](") {
-			t.Errorf("%s:\n%.2000s", p.Name, text)
-		}
+		must.CheckThat(t, strings.HasPrefix(text, strings.ReplaceAll(p.Title, "**", "")+"\n===") &&
+			!strings.Contains(text, "]("), "%s:\n%.2000s", p.Name, text)
 	}
 	// up is a page and a command.
-	if text := helpOf(t, "help", "up"); !strings.Contains(text, "\nToolsets\n--------\n") ||
-		!strings.Contains(text, "--drain-delay time") {
-		t.Error(text)
-	}
+	text := helpOf(t, "help", "up")
+	must.CheckThat(t, strings.Contains(text, "\nToolsets\n--------\n") && strings.Contains(text, "--drain-delay time"),
+		"%v", text)
 }
 
 // misbehaves NAME KIND sets $NAME to the URL of a server that ends connections (close), redirects, responds with a page
@@ -223,15 +207,11 @@ var expectation = regexp.MustCompile(`(?m)^(?:stderr|stdout|await|grep) .*$`)
 // expects of the program.
 func TestErrorsOfTroubleshootingAreErrorsOfTheProgram(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var expected []string
 	for _, name := range append(scripts, "internal/program/failure/explain_test.go") {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		lines := expectation.FindAllString(string(text), -1)
 		if filepath.Ext(name) == ".go" {
 			lines = strings.Split(string(text), "\n")
@@ -250,12 +230,9 @@ func TestErrorsOfTroubleshootingAreErrorsOfTheProgram(t *testing.T) {
 			errors++
 			pattern := regexp.MustCompile(strings.NewReplacer("NAME", ".*", ` N\b`,
 				" .*").Replace(regexp.QuoteMeta(text) + `\b`))
-			if !slices.ContainsFunc(expected, pattern.MatchString) {
-				t.Errorf("no script expects the error %q", text)
-			}
+			must.CheckThat(t, slices.ContainsFunc(expected, pattern.MatchString),
+				"no script expects the error %q", text)
 		}
 	}
-	if errors < 40 {
-		t.Errorf("%d errors", errors)
-	}
+	must.CheckThat(t, errors >= 40, "%d errors", errors)
 }

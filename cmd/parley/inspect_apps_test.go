@@ -185,9 +185,7 @@ func TestBrowserVotesInThePageOfTheExample(t *testing.T) {
 	p.see(`(?s)wants to call vote on.*"Tea"`)
 	p.press("Allow once")
 	c, err := client.Dial(t.Context(), client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	if !p.await(func() bool {
 		poll, err := client.CallTool[json.RawMessage](t.Context(), c, "poll", nil)
@@ -240,9 +238,8 @@ func TestBrowserAsksBeforeAPageCallsATool(t *testing.T) {
 	if got, want := s.texts(), []string{"once", "allowed", "again"}; !slices.Equal(got, want) {
 		t.Errorf("the tools of the server are called with %q, want %q", got, want)
 	}
-	if got := other.texts(); got != nil {
-		t.Errorf("the tools of another server are called with %q", got)
-	}
+	got := other.texts()
+	must.CheckThat(t, got == nil, "the tools of another server are called with %q", got)
 
 	// Permissions end with the page.
 	p.press("Open the page again")
@@ -389,16 +386,13 @@ func TestBrowserOpensLinksAndSavesFilesOfPagesWhenTheUserAllows(t *testing.T) {
 	p.press("Decline")
 	p.see(`link: error -32000: the user denied the request`)
 	p.see(`/opened`)
-	if n := c.count(); n != 0 {
-		t.Errorf("%d connections before the user opens a link", n)
-	}
+	n := c.count()
+	must.CheckThat(t, n == 0, "%d connections before the user opens a link", n)
 	p.awaitTrue(`document.querySelector(".app .question a")?.target === "_blank" && ` +
 		`document.querySelector(".app .question a").rel === "noopener noreferrer"`)
 	p.check(p.click(".app .question a"))
 	p.see(`link: done`)
-	if !p.await(func() bool { return c.count() > 0 }) {
-		t.Error("the link is not opened")
-	}
+	must.CheckThat(t, p.await(func() bool { return c.count() > 0 }), "the link is not opened")
 	p.see(`(?s)wants to save 4 files.*export.csv`)
 	p.review("app-files")
 	p.press("Save")
@@ -412,9 +406,8 @@ func TestBrowserOpensLinksAndSavesFilesOfPagesWhenTheUserAllows(t *testing.T) {
 	opened := c.count()
 	p.press("Save")
 	p.see(`missing: error -32000`)
-	if n := c.count(); n != opened {
-		t.Errorf("%d connections for a file that only the server may have", n-opened)
-	}
+	n = c.count()
+	must.CheckThat(t, n == opened, "%d connections for a file that only the server may have", n-opened)
 }
 
 func TestBrowserShowsAPageWithTheSandboxThatItDeclares(t *testing.T) {

@@ -96,9 +96,7 @@ func (p *inspectedPage) shot(name string) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600)
 	}
-	if err != nil {
-		p.t.Error(err)
-	}
+	must.Check(p.t, err)
 }
 
 // size sets the width of the page, and whether the system prefers dark colours.
@@ -196,9 +194,7 @@ const noArguments = `{"type":"object"}`
 func newGallery(t *testing.T) *server.Server {
 	t.Helper()
 	var picture bytes.Buffer
-	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 20))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 20))))
 	wave := append([]byte("RIFF\x2c\x00\x00\x00WAVEfmt "+
 		"\x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x08\x00\x00\x00"),
 		bytes.Repeat([]byte{128}, 8)...)
@@ -208,9 +204,7 @@ func newGallery(t *testing.T) *server.Server {
 		err := s.RegisterTool(tool, func(_ context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 			return result(arguments), nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	text := func(text string) *mcp.CallToolResult {
 		return &mcp.CallToolResult{Content: []mcp.Content{mcp.Text(text)}}
@@ -261,9 +255,7 @@ func newWarehouse(t *testing.T) *server.Server {
 				Content: []mcp.Content{mcp.Text(strings.Repeat("a line\n", 300))},
 			}, nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	return s
 }

@@ -111,9 +111,8 @@ func TestBrowserContainsHostilePages(t *testing.T) {
 		default:
 			p.see(`reached: nothing`)
 		}
-		if n := inside.count(); n != 0 {
-			t.Fatalf("%s: %d connections arrive", name, n)
-		}
+		n := inside.count()
+		must.That(t, n == 0, "%s: %d connections arrive", name, n)
 		// The inspector works, and shows nothing of the page that it has left.
 		p.press("echo")
 		p.press("Call Ctrl ↵")
@@ -122,19 +121,14 @@ func TestBrowserContainsHostilePages(t *testing.T) {
 		p.framesLeave()
 	}
 	for _, text := range append(s.texts(), other.texts()...) {
-		if text != "" {
-			t.Errorf("a page calls a tool with %q", text)
-		}
+		must.CheckThat(t, text == "", "a page calls a tool with %q", text)
 	}
-	if found := must.Get(os.ReadDir(downloads))(t); len(found) != 0 {
-		t.Errorf("the pages save %v", found)
-	}
+	found := must.Get(os.ReadDir(downloads))(t)
+	must.CheckThat(t, len(found) == 0, "the pages save %v", found)
 	stored, err := evaluate[string](p.tab,
 		`JSON.stringify([Object.keys(localStorage), Object.keys(sessionStorage), document.cookie])`)
 	p.check(err)
-	if stored != `[[],["parley-token"],""]` {
-		t.Errorf("the storage of the inspector has %s", stored)
-	}
+	must.CheckThat(t, stored == `[[],["parley-token"],""]`, "the storage of the inspector has %s", stored)
 
 	// The attacks are real.
 	served := httptest.NewServer(direct)
@@ -156,7 +150,6 @@ func TestBrowserContainsHostilePages(t *testing.T) {
 	if err := inside.packet(time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a page has connected with WebRTC: %v", err)
 	}
-	if n := inside.count(); n != 0 {
-		t.Errorf("%d connections arrive in the end", n)
-	}
+	n := inside.count()
+	must.CheckThat(t, n == 0, "%d connections arrive in the end", n)
 }

@@ -57,9 +57,7 @@ func TestBrowserShowsAPageOfTheLibrary(t *testing.T) {
 	bundle := string(must.Get(os.ReadFile(npmModules + "/@modelcontextprotocol/ext-apps/dist/src/app-with-deps.js"))(t))
 	// A script in a page has no exports.
 	code, exports, found := strings.Cut(bundle, "export{")
-	if !found || strings.Contains(exports, "export{") {
-		t.Fatal("the bundle must have one list of exports")
-	}
+	must.That(t, found && !strings.Contains(exports, "export{"), "the bundle must have one list of exports")
 	exports = regexp.MustCompile(`([\w$]+) as (\w+)`).ReplaceAllString(strings.TrimSpace(exports), "$2:$1")
 	bundle = strings.ReplaceAll(code, "</script", `<\/script`) + "const ExtApps={" + exports
 	s := newStage(t)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -29,9 +30,7 @@ import (
 func (p *inspectedPage) axe(state string) {
 	p.t.Helper()
 	source, err := os.ReadFile("../../.tools/inspector/node_modules/axe-core/axe.min.js")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, err)
 	_, err = evaluate[bool](p.tab, string(source)+";true")
 	p.check(err)
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
@@ -41,9 +40,7 @@ func (p *inspectedPage) axe(state string) {
 		r.violations.map((v) => v.id + ": " + v.help + "\n" + v.nodes.slice(0, 3).map((n) => "  " + n.target.flat().join(" ") + " " + n.failureSummary.replaceAll("\n", " ")).join("\n")).join("\n"))`,
 			chromedp.EvalAwaitPromise))
 	p.check(err)
-	if found != "" {
-		p.t.Errorf("%s: axe finds\n%s", state, found)
-	}
+	must.CheckThat(p.t, found == "", "%s: axe finds\n%s", state, found)
 }
 
 // review takes screenshots of a state and checks it with axe, in light and dark.
@@ -81,15 +78,12 @@ func TestBrowserCallsAToolWithANestedForm(t *testing.T) {
 	sent, err := evaluate[string](p.tab, `document.querySelector(".call pre").innerText`)
 	p.check(err)
 	var got, want any
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(sent, "ordered ")), &got); err != nil {
-		t.Fatal(err, sent)
-	}
+	must.Do(t, json.Unmarshal([]byte(strings.TrimPrefix(sent, "ordered ")), &got), sent)
 	_ = json.Unmarshal([]byte(`{"customer":{"name":"Ada"},"items":[{"article":"chair","quantity":2}],`+
 		`"delivery":{"way":"post","address":{"street":"Long Road 1","city":"Oslo"}},"gift":true,"extras":["wrap"]}`),
 		&want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the tool receives other arguments (-want +got):\n%s", diff)
-	}
+	diff := cmp.Diff(want, got)
+	must.CheckThat(t, diff == "", "the tool receives other arguments (-want +got):\n%s", diff)
 
 	// The form shows what is written in the editor.
 	p.awaitTrue(`(() => {
@@ -190,14 +184,10 @@ func TestBrowserWatchesATaskOfAnotherProgram(t *testing.T) {
 	}
 	c, err := (&client.Dialer{Name: "other", Elicit: elicit, Logger: slog.New(slog.DiscardHandler)}).Dial(ctx,
 		client.URL(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	task, err := c.StartTool(ctx, "bake", map[string]any{"kind": "plum", "milliseconds": 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p.press("Calls")
 	p.fill("Task ID on 127.0.0.1"+strings.TrimPrefix(url, "http://127.0.0.1"), task.ID())
 	p.review("watch")
@@ -272,9 +262,8 @@ func TestBrowserLogsInStepByStep(t *testing.T) {
 	p.review("login")
 	address, err := evaluate[string](p.tab, `document.querySelector("#login-page").href`)
 	p.check(err)
-	if !strings.HasPrefix(address, redirect+"/") {
-		t.Errorf("the login page is %s, want it at %s", address, redirect)
-	}
+	must.CheckThat(t, strings.HasPrefix(address, redirect+"/"),
+		"the login page is %s, want it at %s", address, redirect)
 	// The user logs in with another tab of the same browser.
 	ctx, closeTab := chromedp.NewContext(p.ctx)
 	defer closeTab()
@@ -293,9 +282,7 @@ func TestBrowserLogsInStepByStep(t *testing.T) {
 	p.see(`Hello, Ada`)
 	page, err := evaluate[string](p.tab, "document.documentElement.innerText")
 	p.check(err)
-	if strings.Contains(page, "eyJ") {
-		t.Error("the page shows a token")
-	}
+	must.CheckThat(t, !strings.Contains(page, "eyJ"), "the page shows a token")
 }
 
 func TestBrowserShowsTheLogWithoutAStall(t *testing.T) {
@@ -316,9 +303,7 @@ func TestBrowserShowsTheLogWithoutAStall(t *testing.T) {
 	})()`
 	deadline := 60
 	for n := 0; n < 10_000; deadline-- {
-		if deadline == 0 {
-			t.Fatalf("the log has %d messages", n)
-		}
+		must.That(t, deadline != 0, "the log has %d messages", n)
 		ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 		var err error
 		n, err = chromedp.Run(ctx, chromedp.Evaluate[int](fill, chromedp.EvalAwaitPromise))
@@ -330,9 +315,7 @@ func TestBrowserShowsTheLogWithoutAStall(t *testing.T) {
 		p.awaitTrue(`document.querySelectorAll(".row").length > 3`)
 		nodes, err := evaluate[int](p.tab, `document.querySelector(".rows").querySelectorAll("*").length`)
 		p.check(err)
-		if nodes > 500 {
-			t.Errorf("at %s the log has %d elements", where, nodes)
-		}
+		must.CheckThat(t, nodes <= 500, "at %s the log has %d elements", where, nodes)
 	}
 	p.see(`older dropped`)
 	p.review("long")
@@ -402,9 +385,7 @@ func TestBrowserKeepsOtherOriginsOut(t *testing.T) {
 	p.see(`order`)
 	page, token, _ := strings.Cut(p.address, "#token=")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	evil := &httptest.Server{Listener: listener,
 		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
@@ -424,9 +405,7 @@ func TestBrowserKeepsOtherOriginsOut(t *testing.T) {
 			chromedp.EvalAwaitPromise))
 		cancel()
 		p.check(err)
-		if got != "nothing" {
-			t.Errorf("%s: another origin gets %s", request, got)
-		}
+		must.CheckThat(t, got == "nothing", "%s: another origin gets %s", request, got)
 	}
 	p.awaitTrue(`(() => { try { return !frames[0].document } catch { return true } })()`)
 	p.check(p.navigate(page + "#token=WRONG"))

@@ -129,16 +129,14 @@ func TestKeysOfAServerAreSentByHand(t *testing.T) {
 			args[i] = strings.ReplaceAll(args[i], "_", " ")
 		}
 		out, err := run(t, args...)
-		if code := failure.Code(t.Context(), err); code != tc.code || err != nil &&
-			!strings.HasSuffix(failure.Explain(err), tc.want) {
-			t.Errorf("%q: exit code %d, %v\n%s", args, code, err, out)
-		}
+		code := failure.Code(t.Context(), err)
+		must.CheckThat(t, code == tc.code && (err == nil || strings.HasSuffix(failure.Explain(err), tc.want)),
+			"%q: exit code %d, %v\n%s", args, code, err, out)
 	}
 	out, _ := run(t, "doctor", url)
-	if !strings.Contains(out, "note     login         requires credentials, and names no authorization server") ||
-		strings.Contains(out, "parley login") {
-		t.Errorf("doctor:\n%s", out)
-	}
+	must.CheckThat(t, strings.Contains(out,
+		"note     login         requires credentials, and names no authorization server") &&
+		!strings.Contains(out, "parley login"), "doctor:\n%s", out)
 }
 
 // serveAuthorized serves the demo server, which requires tokens of a development issuer.
@@ -180,10 +178,9 @@ func TestCommandsRefreshALoginOfARegisteredClient(t *testing.T) {
 		first = now
 	}
 	// Log in again with the stored client and redirect URI.
-	if out, err = run(t, "login", url); err != nil ||
-		!strings.Contains(out, strings.TrimSuffix(redirectURI, "oauth/return")+"login/") {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err = run(t, "login", url)
+	must.That(t, err == nil && strings.Contains(out, strings.TrimSuffix(redirectURI, "oauth/return")+"login/"),
+		"%v\n%s", err, out)
 }
 
 // freePort returns a port that is not in use.
@@ -231,9 +228,8 @@ func TestInspectLogsInWithAClientOfTheUserAndStoresIt(t *testing.T) {
 	must.That(t, err == nil && strings.HasPrefix(page, start), "page %s, %v", page, err)
 	must.CheckContains(t, must.Get(run(t, "call", "-o", "json", url, "whoami"))(t), `"client": "mine"`)
 	// The next login uses the stored client and redirect URI.
-	if page, err = logInForPage(t, url, inspect.LoginOptions{}); err != nil || !strings.HasPrefix(page, start) {
-		t.Errorf("the next login: page %s, %v", page, err)
-	}
+	page, err = logInForPage(t, url, inspect.LoginOptions{})
+	must.CheckThat(t, err == nil && strings.HasPrefix(page, start), "the next login: page %s, %v", page, err)
 	must.CheckContains(t, must.Get(run(t, "call", "-o", "json", url, "whoami"))(t), `"client": "mine"`,
 		"after the next login")
 }
@@ -259,11 +255,9 @@ func TestInspectAsksForAClientIfTheIssuerRegistersNone(t *testing.T) {
 		`{"issuer": %q, "authorization_endpoint": "%s/authorize", "token_endpoint": "%s/token", `+
 			`"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}`, s.URL, s.URL, s.URL))
 	_, err := logInForPage(t, s.URL+"/mcp", inspect.LoginOptions{})
-	if err == nil || !strings.Contains(err.Error(), "does not support dynamic registration") ||
-		!strings.HasSuffix(err.Error(),
-			`; open "Client and redirect URI" and enter a client that you have registered`) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckThat(t, err != nil && strings.Contains(err.Error(), "does not support dynamic registration") &&
+		strings.HasSuffix(err.Error(), `; open "Client and redirect URI" and enter a client that you have registered`),
+		"got %v", err)
 }
 
 // The program prints what a server sends, and a warning that names what it has left out.
@@ -330,9 +324,8 @@ func TestUsersSeeAndEndTheirLogins(t *testing.T) {
 	}
 	visit("/login/", "This program keeps no logins for you")
 	for _, server := range []string{"one", "two"} {
-		if _, err := call(server); err == nil {
-			t.Errorf("%s can be called without a login", server)
-		}
+		_, err := call(server)
+		must.CheckThat(t, err != nil, "%s can be called without a login", server)
 		visit("/login/start/"+server, "Login complete")
 		must.Check(t, must.Err(call(server)))
 	}

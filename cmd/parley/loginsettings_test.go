@@ -118,9 +118,8 @@ func TestLoginSettingsAreNamedByErrorsAndStored(t *testing.T) {
 		{"login --assume-pkce " + at, "AADSTS901002"}, {"login --assume-pkce " + at, "add --no-resource"},
 	} {
 		out, err := run(t, strings.Fields(tc.args)...)
-		if err == nil || !strings.Contains(out+failure.Explain(err), tc.want) {
-			t.Errorf("%s: %v\n%s", tc.args, err, out)
-		}
+		must.CheckThat(t, err != nil && strings.Contains(out+failure.Explain(err), tc.want),
+			"%s: %v\n%s", tc.args, err, out)
 	}
 	out, err := run(t, "login", "--assume-pkce", "--no-resource", "--explain", at)
 	must.Do(t, err)

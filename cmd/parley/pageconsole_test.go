@@ -36,9 +36,8 @@ func buildExamples(t *testing.T, pages []*page) (dir string) {
 	arguments := []string{"build", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)} // links in half the time
 	build := exec.Command("go", append(arguments, programs...)...)
 	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", build, err, out)
-	}
+	out, err := build.CombinedOutput()
+	must.That(t, err == nil, "%v: %v\n%s", build, err, out)
 	return dir
 }
 
@@ -142,9 +141,8 @@ func runConsole(t *testing.T, p *page, b block, dir string, replaced map[string]
 		}
 		pattern := strings.NewReplacer("\n…", "(?s:\n.*?)?", "…\n", "(?s:.*?\n)?", "…", "(?s:.*?)").
 			Replace(regexp.QuoteMeta(strings.TrimSpace(want)))
-		if !regexp.MustCompile(`^` + pattern + `$`).MatchString(strings.TrimSpace(got)) {
-			t.Errorf("%s:%d: %s\nprints\n%swant\n%s", p.name, b.line, line, got, want)
-		}
+		must.CheckThat(t, regexp.MustCompile(`^`+pattern+`$`).MatchString(strings.TrimSpace(got)),
+			"%s:%d: %s\nprints\n%swant\n%s", p.name, b.line, line, got, want)
 	}
 }
 

@@ -19,9 +19,8 @@ func TestIndexOfPagesIsComplete(t *testing.T) {
 	index := strings.Join(readPage(t, "docs/README.md").lines, "\n")
 	for _, name := range pageNames(t) {
 		to, found := strings.CutPrefix(name, "docs/")
-		if found && to != "README.md" && !strings.Contains(index, "]("+to+")") {
-			t.Errorf("docs/README.md has no link to %s", to)
-		}
+		must.CheckThat(t, !found || to == "README.md" || strings.Contains(index, "]("+to+")"),
+			"docs/README.md has no link to %s", to)
 	}
 	want := introductionForModels
 	for _, line := range strings.Split(index, "\n") {
@@ -35,9 +34,8 @@ func TestIndexOfPagesIsComplete(t *testing.T) {
 	if *updateIndex {
 		must.Do(t, os.WriteFile("../../docs/llms.txt", []byte(want), 0o644))
 	}
-	if got := string(must.Get(os.ReadFile("../../docs/llms.txt"))(t)); got != want {
-		t.Error("docs/llms.txt is not the index of docs/README.md: run go test -run TestIndexOfPages ./cmd/parley -update")
-	}
+	must.CheckEqual(t, string(must.Get(os.ReadFile("../../docs/llms.txt"))(t)), want,
+		"docs/llms.txt is not the index of docs/README.md: run go test -run TestIndexOfPages ./cmd/parley -update")
 }
 
 const introductionForModels = `# Parley
@@ -65,11 +63,8 @@ func TestEveryFeatureHasAPageAnExampleAndATest(t *testing.T) {
 			continue
 		}
 		n++
-		if !rowOfFeature.MatchString(line) {
-			t.Errorf("conformance/FEATURES.md:%d: must link a page of the guide, a Go file and a test", i+1)
-		}
+		must.CheckThat(t, rowOfFeature.MatchString(line),
+			"conformance/FEATURES.md:%d: must link a page of the guide, a Go file and a test", i+1)
 	}
-	if n != 48 {
-		t.Errorf("conformance/FEATURES.md has %d features, want 48", n)
-	}
+	must.CheckThat(t, n == 48, "conformance/FEATURES.md has %d features, want 48", n)
 }

@@ -50,9 +50,7 @@ func readPage(t *testing.T, name string) *page {
 	t.Helper()
 	_ = os.Getenv("PAGES") // a checksum from the Makefile: if it differs, the cached result of the test does not count
 	text, err := os.ReadFile(filepath.Join("../..", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &page{name: name, lines: strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")}
 	p.prose = slices.Clone(p.lines)
 	for i := 0; i < len(p.lines); i++ {
@@ -64,9 +62,7 @@ func readPage(t *testing.T, name string) *page {
 			for i++; i < len(p.lines) && !fence.MatchString(p.lines[i]); i++ {
 				b.text += p.lines[i] + "\n"
 			}
-			if i == len(p.lines) {
-				t.Fatalf("%s:%d: code fence is not closed", name, begin+1)
-			}
+			must.That(t, i != len(p.lines), "%s:%d: code fence is not closed", name, begin+1)
 		case strings.HasPrefix(p.lines[i], "    ") && p.lines[i-1] == "":
 			for indent = "    "; i < len(p.lines) && (p.lines[i] == "" || strings.HasPrefix(p.lines[i], indent)); i++ {
 				b.text += strings.TrimPrefix(p.lines[i], indent) + "\n"
@@ -99,9 +95,8 @@ func pageNames(t *testing.T) (names []string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if len(names) < 15 || !slices.Contains(names, "README.md") || !slices.Contains(names, "docs/program/policy.md") {
-		t.Fatalf("pages %q", names)
-	}
+	must.That(t, len(names) >= 15 && slices.Contains(names, "README.md") &&
+		slices.Contains(names, "docs/program/policy.md"), "pages %q", names)
 	return names
 }
 
@@ -170,9 +165,7 @@ func TestHeadingsOfPagesAreUnique(t *testing.T) {
 				level = n
 			}
 		}
-		if level == 0 {
-			t.Errorf("%s has no heading", name)
-		}
+		must.CheckThat(t, level != 0, "%s has no heading", name)
 	}
 }
 
@@ -196,14 +189,10 @@ func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 		}
 		for _, r := range all {
 			checked++
-			if err := checkLink(t, p, r.text, r.to); err != nil {
-				t.Errorf("%s: %s: %v", name, r.to, err)
-			}
+			must.Check(t, checkLink(t, p, r.text, r.to), name, r.to)
 		}
 	}
-	if checked < 60 {
-		t.Errorf("checked %d links", checked)
-	}
+	must.CheckThat(t, checked >= 60, "checked %d links", checked)
 }
 
 // checkLink returns the reason why a link of a page does not lead to a file, heading or test.
@@ -242,9 +231,7 @@ func declares(t *testing.T, name string, isDir bool, test string) bool {
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
 		source, err := os.ReadFile(name)
-		if err != nil {
-			t.Error(err)
-		}
+		must.Check(t, err)
 		return strings.Contains(string(source), "\nfunc "+test+"(t *testing.T)")
 	})
 }
@@ -261,9 +248,8 @@ func TestPagesAreShort(t *testing.T) {
 			pages++
 			limit = 120
 			n := len(strings.Fields(strings.Join(p.lines, "\n")))
-			if searched := path.Base(name) == "troubleshooting.md"; n > 800 && !searched {
-				t.Errorf("%s: %d words, at most 800", name, n)
-			}
+			searched := path.Base(name) == "troubleshooting.md"
+			must.CheckThat(t, n <= 800 || searched, "%s: %d words, at most 800", name, n)
 		}
 		if limit > 0 && len(p.lines) > limit {
 			t.Errorf("%s: %d lines, at most %d", name, len(p.lines), limit)
@@ -278,17 +264,13 @@ func TestPagesAreShort(t *testing.T) {
 			}
 		}
 	}
-	if pages > 35 {
-		t.Errorf("%d pages and an index, at most 34", pages-1)
-	}
+	must.CheckThat(t, pages <= 35, "%d pages and an index, at most 34", pages-1)
 }
 
 // Blocks of JSON are valid. If they have members of a configuration file, they are one, without problems and warnings.
 func TestConfigurationOfPagesIsValid(t *testing.T) {
 	compiled, err := schema.Compile(config.Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	checked := 0
 	forPages(t, func(t *testing.T, p *page) {
 		for _, b := range p.blocks {
@@ -312,9 +294,7 @@ func TestConfigurationOfPagesIsValid(t *testing.T) {
 				t.Errorf("line %d: %v", b.line, err)
 			}
 			file := filepath.Join(t.TempDir(), "mcp.json")
-			if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(b.text), 0o600))
 			var found struct{ Problems, Warnings []string }
 			var output, errors strings.Builder
 			cmd := newRoot()
@@ -323,14 +303,11 @@ func TestConfigurationOfPagesIsValid(t *testing.T) {
 			cmd.SetErr(&errors)
 			err = cmd.Execute()
 			invalid := json.Unmarshal([]byte(output.String()), &found) != nil || err != nil
-			if invalid || len(found.Problems)+len(found.Warnings) > 0 {
-				t.Errorf("line %d: %v\n%s%s", b.line, err, &output, &errors)
-			}
+			must.CheckThat(t, !invalid && len(found.Problems)+len(found.Warnings) == 0,
+				"line %d: %v\n%s%s", b.line, err, &output, &errors)
 		}
 	})
-	if checked < 10 {
-		t.Errorf("checked %d configurations", checked)
-	}
+	must.CheckThat(t, checked >= 10, "checked %d configurations", checked)
 }
 
 // Blocks of YAML are tests, servers to mock, or a part of one: a list of responses.
@@ -343,9 +320,7 @@ func TestYAMLOfPagesIsValid(t *testing.T) {
 				text = "tools:\n  - name: a\n    responses:\n" + text
 			}
 			file := filepath.Join(t.TempDir(), "file.yaml")
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 			switch {
 			case b.language != "yaml":
 				continue
@@ -357,15 +332,11 @@ func TestYAMLOfPagesIsValid(t *testing.T) {
 				var value any
 				err = yaml.Unmarshal([]byte(text), &value)
 			}
-			if err != nil {
-				t.Errorf("line %d: %v", b.line, err)
-			}
+			must.CheckThat(t, err == nil, "line %d: %v", b.line, err)
 			checked++
 		}
 	})
-	if checked < 5 {
-		t.Errorf("checked %d blocks", checked)
-	}
+	must.CheckThat(t, checked >= 5, "checked %d blocks", checked)
 }
 
 // pageCommand is a command line of parley in a block of a page.
@@ -426,14 +397,10 @@ func TestCommandLinesOfPagesAreValid(t *testing.T) {
 			if err == nil {
 				err = cmd.ValidateRequiredFlags()
 			}
-			if err != nil && err != pflag.ErrHelp {
-				t.Errorf("line %d: %s: %v", c.line, c.text, err)
-			}
+			must.CheckThat(t, err == nil || err == pflag.ErrHelp, "line %d: %s: %v", c.line, c.text, err)
 		}
 	})
-	if checked < 60 {
-		t.Errorf("checked %d command lines", checked)
-	}
+	must.CheckThat(t, checked >= 60, "checked %d command lines", checked)
 }
 
 // hasFlag reports whether a command, or one of its subcommands, has a flag.
@@ -465,21 +432,16 @@ func TestCommandsInTheTextOfPagesExist(t *testing.T) {
 						err = fmt.Errorf("the command has no flag --%s", name)
 					}
 				}
-				if err != nil {
-					t.Errorf("%s: %v", span, err)
-				}
+				must.Check(t, err, span)
 				checked++
 			case len(words) > 0 && strings.HasPrefix(words[0], "--") && words[0] != "--":
-				if name, _, _ := strings.Cut(words[0][2:], "="); name != "help" && !hasFlag(root, name) {
-					t.Errorf("%s: no command has this flag", span)
-				}
+				name, _, _ := strings.Cut(words[0][2:], "=")
+				must.CheckThat(t, name == "help" || hasFlag(root, name), "%s: no command has this flag", span)
 				checked++
 			}
 		}
 	})
-	if checked < 100 {
-		t.Errorf("checked %d commands and flags", checked)
-	}
+	must.CheckThat(t, checked >= 100, "checked %d commands and flags", checked)
 }
 
 // runnable are the commands that end by themselves when they have a server.
@@ -570,13 +532,9 @@ func TestCommandLinesOfPagesRun(t *testing.T) {
 		}
 		run += n
 		file := strings.ReplaceAll(strings.TrimSuffix(name, ".md"), "/", "-") + ".txtar"
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(script), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, file), []byte(script), 0o600))
 	}
-	if run < 10 {
-		t.Errorf("%d command lines of the pages run", run)
-	}
+	must.CheckThat(t, run >= 10, "%d command lines of the pages run", run)
 	testscript.Run(t, scripts(dir))
 }
 

@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 var pictures = flag.String("pictures", "", "directory for the pictures of the README; make pictures sets it")
@@ -23,15 +25,11 @@ var pictures = flag.String("pictures", "", "directory for the pictures of the RE
 // all of their versions.
 func savePicture(t *testing.T, name string, data []byte) {
 	t.Helper()
-	if len(data) > 150<<10 {
-		t.Errorf("%s has %d bytes; want at most 150 KiB", name, len(data))
-	}
+	must.CheckThat(t, len(data) <= 150<<10, "%s has %d bytes; want at most 150 KiB", name, len(data))
 	if *pictures == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(*pictures, name), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(*pictures, name), data, 0o644))
 }
 
 // serveDemo serves the demo tools for a picture, and returns the URL.
@@ -77,10 +75,9 @@ func TestBrowserPictureOfTheTerminal(t *testing.T) {
 		cmd.Env = env
 		p := startAtTerminal(t, cmd, false)
 		size := [4]uint16{45, 80} // the whole form
-		if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, p.user.Fd(), syscall.TIOCSWINSZ,
-			uintptr(unsafe.Pointer(&size))); code != 0 {
-			t.Fatal(code)
-		}
+		_, _, code := syscall.Syscall(syscall.SYS_IOCTL, p.user.Fd(), syscall.TIOCSWINSZ,
+			uintptr(unsafe.Pointer(&size)))
+		must.Equal(t, code, 0)
 		screen.WriteString("$ " + command.line + "\r\n")
 		end := 0
 		for i := 0; i+1 < len(command.keys); i += 2 {

@@ -35,9 +35,8 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 	must.Do(t, err)
 	t.Cleanup(func() { user.Close() })
 	ioctl := func(request uintptr, value unsafe.Pointer) {
-		if _, _, code := syscall.Syscall(syscall.SYS_IOCTL, user.Fd(), request, uintptr(value)); code != 0 {
-			t.Fatal(code)
-		}
+		_, _, code := syscall.Syscall(syscall.SYS_IOCTL, user.Fd(), request, uintptr(value))
+		must.Equal(t, code, 0)
 	}
 	var unlocked, number int32
 	ioctl(syscall.TIOCSPTLCK, unsafe.Pointer(&unlocked))
@@ -82,9 +81,8 @@ func startAtTerminal(t *testing.T, cmd *exec.Cmd, raw bool) *atTerminal {
 	program.Close()
 	p := &atTerminal{Cmd: cmd, t: t, user: user, shown: &terminalText{written: make(chan struct{}, 1)}}
 	p.reading.Go(func() {
-		if _, err := io.Copy(p.shown, user); err != nil && !errors.Is(err, syscall.EIO) { // EIO: the program has exited
-			t.Error(err)
-		}
+		_, err := io.Copy(p.shown, user)
+		must.CheckThat(t, err == nil || errors.Is(err, syscall.EIO), "%v", err) // EIO: the program has exited
 	})
 	return p
 }

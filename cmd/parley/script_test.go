@@ -419,9 +419,8 @@ func TestScriptsRunToTheirEnd(t *testing.T) {
 	for _, path := range scripts {
 		archive := must.Get(txtar.ParseFile(path))(t)
 		for line := range strings.Lines(string(archive.Comment)) {
-			if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "stop" || word == "skip" {
-				t.Errorf("%s: the script ends at %q", path, line)
-			}
+			word, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+			must.CheckThat(t, word != "stop" && word != "skip", "%s: the script ends at %q", path, line)
 		}
 	}
 }
@@ -454,9 +453,8 @@ func startProgram(t *testing.T, pattern string, cmd *exec.Cmd) string {
 			_ = cmd.Process.Kill()
 		}
 		<-exited
-		if ended != nil && !killed && cmd.ProcessState.ExitCode() != failure.ExitInterrupted {
-			t.Errorf("%v: %v\n%s", cmd, ended, output)
-		}
+		must.CheckThat(t, ended == nil || killed || cmd.ProcessState.ExitCode() == failure.ExitInterrupted,
+			"%v: %v\n%s", cmd, ended, output)
 	})
 	select {
 	case match := <-output.match:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/quoting"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // shellSetup is the start of an interactive shell whose prompt is READY>.
@@ -43,12 +44,8 @@ var shellSetups = map[string]shellSetup{
 // The user presses Tab in each shell, and the shell runs the completed command.
 func TestShellsCompleteCommandLines(t *testing.T) {
 	root, err := filepath.Abs("../../.tools/shells/root")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(root); err != nil {
-		t.Fatalf("%v; run make tools", err)
-	}
+	must.Do(t, err)
+	must.Do(t, must.Err(os.Stat(root)), "run make tools")
 	s := httptest.NewServer(demo.New("0"))
 	t.Cleanup(s.Close)
 	hostile := httptest.NewServer(http.HandlerFunc(hostileServer))
@@ -94,9 +91,8 @@ func TestShellsCompleteCommandLines(t *testing.T) {
 				pasted := quoting.Unix.Command([]string{"call"}, hostile.URL, tool, named("a")+"A="+named("x"))
 				shell.run(t, pasted+"\r", expect("CALLED", tool, named("a")+"A", named("x")))
 			}
-			if _, err := os.Stat(filepath.Join(shell.home, "ran")); err == nil {
-				t.Errorf("the shell has executed a name")
-			}
+			_, err := os.Stat(filepath.Join(shell.home, "ran"))
+			must.CheckThat(t, err != nil, "the shell has executed a name")
 		})
 	}
 }
@@ -113,9 +109,7 @@ func TestPowerShellIsOfferedNamesInQuotationMarks(t *testing.T) {
 		line = append(line, base64.StdEncoding.EncodeToString([]byte(word)))
 	}
 	out, err := exec.Command("parley", "__offer", "powershell", "words:"+strings.Join(line, ",")).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := "nofiles described\n"
 	for _, name := range []string{named("t") + "A", named("t") + "B"} {
 		shown := string([]rune(name)[:79]) + "… "
@@ -130,9 +124,7 @@ func TestPowerShellIsOfferedNamesInQuotationMarks(t *testing.T) {
 		}
 		want += "\n"
 	}
-	if string(out) != want {
-		t.Errorf("%s, want %s", out, want)
-	}
+	must.CheckEqual(t, string(out), want)
 }
 
 // named returns a name with the beginning given, at which shells that evaluate it create the file "ran".
@@ -216,16 +208,11 @@ func startShell(t *testing.T, program, root string, setup shellSetup) *testShell
 	t.Helper()
 	home := t.TempDir()
 	for name, text := range setup.files {
-		if err := os.WriteFile(filepath.Join(home, name), []byte(strings.ReplaceAll(text, "ROOT", root)),
-			0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(home, name), []byte(strings.ReplaceAll(text, "ROOT", root)), 0o600))
 	}
-	if err := os.WriteFile(filepath.Join(home, "mcp.json"),
+	must.Do(t, os.WriteFile(filepath.Join(home, "mcp.json"),
 		[]byte(`{"mcpServers":{"first":{"command":"x"},"third":{"command":"parley","args":["serve","--stdio"]}}}`),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+		0o600))
 	if err := os.WriteFile(filepath.Join(home, named("f")),
 		[]byte(inJSON(map[string]any{"mcpServers": map[string]any{named("s"): map[string]string{"command": "absent"}}})),
 		0o600); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/cmd/parley/demo"
 	"github.com/parley-mcp/parley/cmd/parley/internal/program/failure"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -28,16 +29,12 @@ import (
 // The user who runs parley up approves the calls of clients that cannot be asked.
 func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 	program, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := t.TempDir()
 	config := filepath.Join(dir, "mcp.json")
-	if err := os.WriteFile(config,
+	must.Do(t, os.WriteFile(config,
 		[]byte(`{"mcpServers":{"one":{"command":"parley","args":["serve","--stdio"]}},"policy":{"default":"ask"}}`),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+		0o600))
 	env := terminalEnv(dir)
 	for _, answer := range []struct {
 		down  []string // the options to go down to
@@ -59,9 +56,7 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 		url := shown.find(ctx, t, `(http://[0-9.:]+/mcp)`)[1]
 		shown.find(ctx, t, `✓.* one `)
 		c, err := (&client.Dialer{Name: "parley", Revision: mcp.V20251125}).Dial(ctx, client.URL(url))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer c.Close()
 		var result strings.Builder
 		exited := make(chan struct{})
@@ -85,23 +80,16 @@ func TestUpAsksForApprovalsAtTheTerminal(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatalf("the call does not end; the terminal shows %.2000q", shown)
 		}
-		if err := up.Process.Signal(os.Interrupt); err != nil {
-			t.Error(err)
-		}
-		if err := p.wait(); err != nil {
-			t.Error(err)
-		}
-		if !strings.Contains(result.String(), answer.want) {
-			t.Errorf("the call prints %q, want %q; the terminal shows %.2000q", result.String(), answer.want, shown)
-		}
+		must.Check(t, up.Process.Signal(os.Interrupt))
+		must.Check(t, p.wait())
+		must.CheckThat(t, strings.Contains(result.String(), answer.want),
+			"the call prints %q, want %q; the terminal shows %.2000q", result.String(), answer.want, shown)
 	}
 	audit, err := os.ReadFile(filepath.Join(dir, "audit.log"))
-	if err != nil || strings.Count(string(audit), `"approval":"declined"`) != 1 ||
-		strings.Count(string(audit), `"approval":"approved"`) != 2 ||
-		strings.Count(string(audit), `"event":"allowed"`) != 3 ||
-		strings.Count(string(audit), `"approval":"approved for the session"`) != 4 {
-		t.Errorf("audit log: %s, %v", audit, err)
-	}
+	must.CheckThat(t, err == nil && strings.Count(string(audit), `"approval":"declined"`) == 1 &&
+		strings.Count(string(audit), `"approval":"approved"`) == 2 &&
+		strings.Count(string(audit), `"event":"allowed"`) == 3 &&
+		strings.Count(string(audit), `"approval":"approved for the session"`) == 4, "audit log: %s, %v", audit, err)
 }
 
 // greet calls the tool greet of the server one, and returns its text or the error.
@@ -141,9 +129,7 @@ func choose(t *testing.T, question, choice string, args ...string) string {
 	_, _ = user.WriteString("\r")
 	select {
 	case err := <-ended:
-		if err != nil && choice == "Yes" {
-			t.Errorf("%v; the terminal shows %.4000q", err, shown)
-		}
+		must.CheckThat(t, err == nil || choice != "Yes", "%v; the terminal shows %.4000q", err, shown)
 	case <-ctx.Done():
 		t.Fatalf("the command does not end; the terminal shows %.4000q", shown)
 	}
@@ -163,23 +149,18 @@ func TestAddOffersToStoreSecretsInTheKeyring(t *testing.T) {
 	}
 	before := choose(t, "Store in the system's keyring", "Yes", line...)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for account, secret := range map[string]string{"notes.X-Auth": "third", "notes.password.2": "first",
 		"notes.token.3": "second"} {
-		if got, err := keyring.Get("parley", account); err != nil || got != secret ||
-			bytes.Contains(text, []byte(secret)) || strings.Contains(before, secret) {
-			t.Errorf("%s: %q, %v in\n%s", account, got, err, text)
-		}
+		got, err := keyring.Get("parley", account)
+		must.CheckThat(t, err == nil && got == secret && !bytes.Contains(text, []byte(secret)) &&
+			!strings.Contains(before, secret), "%s: %q, %v in\n%s", account, got, err, text)
 	}
 	for _, want := range []string{
 		`"https://ada:${keyring:parley/notes.password.2}@example.com/mcp?token=${keyring:parley/notes.token.3}"`,
 		`"Bearer ${keyring:parley/notes.X-Auth}"`,
 	} {
-		if !bytes.Contains(text, []byte(want)) {
-			t.Errorf("no %s in\n%s", want, text)
-		}
+		must.CheckThat(t, bytes.Contains(text, []byte(want)), "no %s in\n%s", want, text)
 	}
 }
 
@@ -191,23 +172,17 @@ func TestLockAcceptShowsTheDifferencesAndAsks(t *testing.T) {
 	const none = `{"format": 1, "servers": {}}`
 	for file, text := range map[string]string{path: `{"mcpServers": {"one": {"command": "parley", "args": ["serve", ` +
 		`"--stdio"]}}}`, locked: none} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	for choice, accepted := range map[string]bool{"No": false, "Yes": true} {
 		before := choose(t, `Accept these differences\?`, choice, "lock", "accept", "--config", path, "one", "greet")
-		if !strings.Contains(before, `one: + tool "greet" is new`) || strings.Contains(before, "weather") {
-			t.Errorf("before the question: %s", before)
-		}
+		must.CheckThat(t, strings.Contains(before, `one: + tool "greet" is new`) &&
+			!strings.Contains(before, "weather"), "before the question: %s", before)
 		text, err := os.ReadFile(locked)
-		if err != nil || (string(text) != none) != accepted || bytes.Contains(text, []byte(`"greet"`)) != accepted ||
-			bytes.Contains(text, []byte("weather")) {
-			t.Errorf("after %s: %v\n%s", choice, err, text)
-		}
-		if err := os.WriteFile(locked, []byte(none), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.CheckThat(t, err == nil && (string(text) != none) == accepted &&
+			bytes.Contains(text, []byte(`"greet"`)) == accepted && !bytes.Contains(text, []byte("weather")),
+			"after %s: %v\n%s", choice, err, text)
+		must.Do(t, os.WriteFile(locked, []byte(none), 0o600))
 	}
 }
 
@@ -215,9 +190,7 @@ func TestLockAcceptShowsTheDifferencesAndAsks(t *testing.T) {
 // call has already ended with the question, and the handler does not run again.
 func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 	program, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	type answer struct {
 		Name string `json:"name"`
 	}
@@ -257,17 +230,14 @@ func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 		shown.find(ctx, t, `parley: interrupted`)
 		select {
 		case err := <-ended:
-			if !errors.Is(err, call.ErrCancelled) && test.revision == "2025-11-25" {
-				t.Errorf("%s, keys %q: the question returns %v, want that the client has cancelled the call",
-					test.revision, test.keys, err)
-			}
+			must.CheckThat(t, errors.Is(err, call.ErrCancelled) || test.revision != "2025-11-25",
+				"%s, keys %q: the question returns %v, want that the client has cancelled the call", test.revision,
+				test.keys, err)
 		case <-ctx.Done():
 			t.Errorf("%s, keys %q: the server still serves the call", test.revision, test.keys)
 		}
 		mu.Lock()
-		if runs != 1 {
-			t.Errorf("%s: the handler runs %d times", test.revision, runs)
-		}
+		must.CheckThat(t, runs == 1, "%s: the handler runs %d times", test.revision, runs)
 		mu.Unlock()
 	}
 }
@@ -275,9 +245,7 @@ func TestInterruptAtAQuestionCancelsTheCall(t *testing.T) {
 // At a terminal, parley task wait shows the questions of both kinds of tasks.
 func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
 	program, err := exec.LookPath("parley")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := httptest.NewServer(demo.New("0"))
 	t.Cleanup(s.Close)
 	env := terminalEnv(t.TempDir())
@@ -288,9 +256,7 @@ func TestTaskWaitAsksAtTheTerminal(t *testing.T) {
 			"milliseconds=1")
 		call.Env = env
 		id, err := call.Output()
-		if err != nil {
-			t.Fatalf("%s: %v", revision, err)
-		}
+		must.Do(t, err, revision)
 		wait := exec.CommandContext(ctx, program, "task", "wait", "--revision", revision, s.URL,
 			strings.TrimSpace(string(id)))
 		var result bytes.Buffer

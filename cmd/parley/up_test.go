@@ -92,10 +92,9 @@ func TestFlagsOfTheEndpointRequireHTTP(t *testing.T) {
 			cmd.SetOut(io.Discard)
 			cmd.SetErr(new(bytes.Buffer))
 			name, _, _ := strings.Cut(flag, "=")
-			if err := cmd.ExecuteContext(t.Context()); err == nil ||
-				!strings.HasPrefix(err.Error(), name+" only works over HTTP") {
-				t.Errorf("%v %s: %v", args, flag, err)
-			}
+			err := cmd.ExecuteContext(t.Context())
+			must.CheckThat(t, err != nil && strings.HasPrefix(err.Error(), name+" only works over HTTP"),
+				"%v %s: %v", args, flag, err)
 		}
 	}
 }
@@ -281,8 +280,7 @@ func TestTraceOfARequestIsThatOfItsHeaders(t *testing.T) {
 		resp.Body.Close()
 	})
 	c.await(t, []string{"SERVER initialize"}, nil)
-	if span := c.spans["SERVER initialize"]; hex.EncodeToString(span.TraceId) != trace ||
-		hex.EncodeToString(span.ParentSpanId) != "b7ad6b7169203331" {
-		t.Errorf("span %v", span)
-	}
+	span := c.spans["SERVER initialize"]
+	must.CheckThat(t, hex.EncodeToString(span.TraceId) == trace &&
+		hex.EncodeToString(span.ParentSpanId) == "b7ad6b7169203331", "span %v", span)
 }

@@ -113,11 +113,9 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	must.CheckContains(t, e.request, "9007199254740993", "a number of the schema has changed")
 	must.CheckEqual(t, e.path, "POST /v1/messages")
 	must.CheckEqual(t, e.key, "key")
-	if result.Model != "claude-haiku-4-5-20251001" || result.Role != mcp.RoleAssistant ||
-		result.StopReason != mcp.StopEndTurn || len(result.Content) != 1 ||
-		result.Content[0].(*mcp.TextContent).Text != "Hello." {
-		t.Errorf("the result is %+v", result)
-	}
+	must.CheckThat(t, result.Model == "claude-haiku-4-5-20251001" && result.Role == mcp.RoleAssistant &&
+		result.StopReason == mcp.StopEndTurn && len(result.Content) == 1 &&
+		result.Content[0].(*mcp.TextContent).Text == "Hello.", "the result is %+v", result)
 }
 
 func TestRequestWithoutOptionsIsSmall(t *testing.T) {
@@ -174,9 +172,8 @@ func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
 	} {
 		_, err := e.sampler(t).Sample(t.Context(), params)
 		var unsupported *sampler.UnsupportedError
-		if !errors.As(err, &unsupported) || unsupported.What != want || e.request != "" {
-			t.Errorf("%v, want %s", err, want)
-		}
+		must.CheckThat(t, errors.As(err, &unsupported) && unsupported.What == want && e.request == "",
+			"%v, want %s", err, want)
 	}
 }
 

@@ -122,11 +122,9 @@ func TestRequestHasAllThatTheServerSends(t *testing.T) {
 	must.CheckContains(t, e.request, "9007199254740993", "a number of the schema has changed")
 	must.CheckEqual(t, e.path, "POST /v1/chat/completions")
 	must.CheckEqual(t, e.key, "Bearer key")
-	if result.Model != "gpt-5-mini-2025-08-07" || result.Role != mcp.RoleAssistant ||
-		result.StopReason != mcp.StopEndTurn || len(result.Content) != 1 ||
-		result.Content[0].(*mcp.TextContent).Text != "Hello." {
-		t.Errorf("the result is %+v", result)
-	}
+	must.CheckThat(t, result.Model == "gpt-5-mini-2025-08-07" && result.Role == mcp.RoleAssistant &&
+		result.StopReason == mcp.StopEndTurn && len(result.Content) == 1 &&
+		result.Content[0].(*mcp.TextContent).Text == "Hello.", "the result is %+v", result)
 }
 
 func TestRequestForOtherEndpointsHasMaxTokens(t *testing.T) {
@@ -209,9 +207,8 @@ func TestContentThatTheAPIDoesNotHaveIsAnError(t *testing.T) {
 	} {
 		_, err := e.sampler(t).Sample(t.Context(), params)
 		var unsupported *sampler.UnsupportedError
-		if !errors.As(err, &unsupported) || unsupported.What != want || e.request != "" {
-			t.Errorf("%v, want %s", err, want)
-		}
+		must.CheckThat(t, errors.As(err, &unsupported) && unsupported.What == want && e.request == "",
+			"%v, want %s", err, want)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/store"
 )
@@ -319,9 +320,7 @@ func TestCallsTakeTheRoundTripsOfTheTable(t *testing.T) {
 				if !exact && repeat < maxRepeats {
 					continue
 				}
-				if got != c.operations {
-					t.Errorf("%s: %s, want %s", c.call, got, c.operations)
-				}
+				must.CheckEqual(t, got, c.operations, c.call)
 				break
 			}
 		}
@@ -407,12 +406,9 @@ func TestOperationsTakeOneRoundTrip(t *testing.T) {
 		for round := range rounds {
 			for _, o := range operations {
 				before := p.trips.Load()
-				if err := o.do(); err != nil {
-					t.Fatalf("%s: %v", o.name, err)
-				}
-				if n := p.trips.Load() - before; round > 0 && n != 1 {
-					t.Errorf("%s takes %d round trips, want 1", o.name, n)
-				}
+				must.Do(t, o.do(), o.name)
+				n := p.trips.Load() - before
+				must.CheckThat(t, round <= 0 || n == 1, "%s takes %d round trips, want 1", o.name, n)
 			}
 		}
 	})
@@ -436,15 +432,12 @@ func TestConnectionsAreFew(t *testing.T) {
 				}
 				defer subscription.Close()
 				for range 10 {
-					if _, err := s.Put(ctx, key, []byte(strings.Repeat("x", 1000)), hour); err != nil {
-						t.Error(err)
-					}
+					must.Check(t, must.Err(s.Put(ctx, key, []byte(strings.Repeat("x", 1000)), hour)))
 				}
 			})
 		}
 		using.Wait()
-		if n := p.opened.Load(); n > 5 {
-			t.Errorf("the store has opened %d connections, want at most 4 and one for subscriptions", n)
-		}
+		n := p.opened.Load()
+		must.CheckThat(t, n <= 5, "the store has opened %d connections, want at most 4 and one for subscriptions", n)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/replicatest"
 	"github.com/parley-mcp/parley/store"
 )
@@ -25,9 +26,7 @@ const writers, increments, disturbances = 6, 60, 8
 // succeeded. No acknowledged write is lost, and none is executed twice.
 func countWhile(t *testing.T, s *redisStore, disturb func()) {
 	t.Helper()
-	if _, err := s.Put(ctx, "counter", []byte("0"), hour); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(s.Put(ctx, "counter", []byte("0"), hour)))
 	var acknowledged, unknown atomic.Int64
 	progress := make(chan struct{}) // the writers wait for the disturbances
 	const limit = 2 * time.Minute   // after each restart the Redis client waits for a second
@@ -88,21 +87,15 @@ func countWhile(t *testing.T, s *redisStore, disturb func()) {
 	<-ended
 
 	item, err := s.Get(ctx, "counter")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	n, err := strconv.ParseInt(string(item.Value), 10, 64)
 	if low, high := acknowledged.Load(), acknowledged.Load()+unknown.Load(); err != nil || n < low || n > high {
 		t.Errorf("the counter is %q, want %d to %d", item.Value, low, high)
 	}
 	got, err := s.ReadAfter(ctx, stream, 0)
-	if err != nil || len(got) != increments {
-		t.Fatalf("ReadAfter: %d entries, %v; want %d", len(got), err, increments)
-	}
+	must.That(t, err == nil && len(got) == increments, "ReadAfter: %d entries, %v; want %d", len(got), err, increments)
 	for i, entry := range got {
-		if string(entry) != fmt.Sprint(i+1) {
-			t.Fatalf("entry %d is %q", i+1, entry)
-		}
+		must.That(t, string(entry) == fmt.Sprint(i+1), "entry %d is %q", i+1, entry)
 	}
 	t.Logf("%d writes acknowledged, %d of unknown outcome", acknowledged.Load(), unknown.Load())
 }
@@ -146,9 +139,7 @@ func TestWriteWithLostAnswerIsSentOnce(t *testing.T) {
 		p := newProxy(t, server.addr)
 		s := connect(t, at(p.addr))
 		version, err := s.Put(ctx, "k", []byte("old"), hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		writes := []struct {
 			name string
 			do   func() error
@@ -175,17 +166,13 @@ func TestWriteWithLostAnswerIsSentOnce(t *testing.T) {
 		}
 		for _, w := range writes {
 			p.drop.Store(false)
-			if _, err := s.Get(ctx, "k"); err != nil { // opens a connection
-				t.Fatal(err)
-			}
+			must.Do(t, must.Err(s.Get(ctx, "k"))) // opens a connection
 			p.drop.Store(true)
 			before := p.trips.Load()
-			if err := w.do(); !errors.Is(err, ErrUnavailable) {
-				t.Errorf("%s: %v, want ErrUnavailable", w.name, err)
-			}
-			if n := p.trips.Load() - before; n != 1 {
-				t.Errorf("%s was sent %d times, want 1", w.name, n)
-			}
+			err := w.do()
+			must.CheckThat(t, errors.Is(err, ErrUnavailable), "%s: %v, want ErrUnavailable", w.name, err)
+			n := p.trips.Load() - before
+			must.CheckThat(t, n == 1, "%s was sent %d times, want 1", w.name, n)
 		}
 		p.drop.Store(false)
 		for _, key := range []string{"k", "other"} {
@@ -205,22 +192,18 @@ func TestCloseEndsOperations(t *testing.T) {
 		p := newProxy(t, start(t, program).addr)
 		s := connect(t, at(p.addr))
 		subscription, err := s.Subscribe(ctx, "t", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		trips := p.trips.Load()
 		p.delay.Store(int64(time.Hour))
 		var using sync.WaitGroup
 		for range 4 {
 			using.Go(func() {
-				if _, err := s.Get(ctx, "k"); !errors.Is(err, errClosed) {
-					t.Errorf("Get: %v, want errClosed", err)
-				}
+				_, err := s.Get(ctx, "k")
+				must.CheckThat(t, errors.Is(err, errClosed), "Get: %v, want errClosed", err)
 			})
 			using.Go(func() {
-				if _, err := s.Subscribe(ctx, "other", 1); !errors.Is(err, errClosed) {
-					t.Errorf("Subscribe: %v, want errClosed", err)
-				}
+				_, err := s.Subscribe(ctx, "other", 1)
+				must.CheckThat(t, errors.Is(err, errClosed), "Subscribe: %v, want errClosed", err)
 			})
 		}
 		wait(t, "the operations wait for answers", func() error {
@@ -229,9 +212,7 @@ func TestCloseEndsOperations(t *testing.T) {
 			}
 			return nil
 		})
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, s.Close())
 		using.Wait()
 		if _, err := next(subscription); err == nil {
 			t.Error("the subscription is open after Close")
@@ -295,12 +276,8 @@ func TestMovedSlot(t *testing.T) {
 		s := connect(t, inCluster(nodes))
 		const key = "local/session/1"
 		version, err := s.Put(ctx, key, fmt.Append(nil, 0), hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Append(ctx, stream, 1, []byte("1"), entries); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, s.Append(ctx, stream, 1, []byte("1"), entries))
 
 		// One writer for each key, so that only the move can cause an error.
 		moving, moved := context.WithCancel(ctx)
@@ -341,9 +318,8 @@ func TestMovedSlot(t *testing.T) {
 		writing.Wait()
 
 		item, err := s.Get(ctx, key)
-		if err != nil || string(item.Value) != fmt.Sprint(n) || item.Version != version {
-			t.Errorf("Get = %q version %d, %v; want %d version %d", item.Value, item.Version, err, n, version)
-		}
+		must.CheckThat(t, err == nil && string(item.Value) == fmt.Sprint(n) && item.Version == version,
+			"Get = %q version %d, %v; want %d version %d", item.Value, item.Version, err, n, version)
 		if got, err := s.ReadAfter(ctx, stream, seq-1); err != nil || len(got) != 1 ||
 			string(got[0]) != fmt.Sprint(seq) {
 			t.Errorf("ReadAfter(%d) = %q, %v", seq-1, got, err)
@@ -374,9 +350,7 @@ func TestKeysOfSessionShareSlot(t *testing.T) {
 				}
 			}
 		}
-		if len(slots) < 15 {
-			t.Errorf("20 sessions of %s are in %d slots", owner, len(slots))
-		}
+		must.CheckThat(t, len(slots) >= 15, "20 sessions of %s are in %d slots", owner, len(slots))
 	}
 }
 
@@ -388,9 +362,7 @@ func sentinel(t *testing.T, master *server) *server {
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	text := fmt.Sprintf("port %s\nbind 127.0.0.1\nsentinel monitor main 127.0.0.1 %s 1\n"+
 		"sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 3000\n", s.port(), master.port())
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(config, []byte(text), 0o600))
 	return startAt(t, addr, master.program, config, "--sentinel")
 }
 
@@ -413,23 +385,15 @@ func TestFailOver(t *testing.T) {
 		o := Options{Addrs: []string{watcher.addr}, MasterName: "main"}
 		a, b := connect(t, o), connect(t, o)
 		subscription, err := b.Subscribe(ctx, "t", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer subscription.Close()
 		lease, err := a.Put(ctx, "lease", []byte("a"), store.PutOptions{TTL: time.Hour, IfAbsent: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Append(ctx, stream, 1, []byte("entry"), entries); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, a.Append(ctx, stream, 1, []byte("entry"), entries))
 		// WAIT waits for the last write of its own connection, which follows all others.
 		connection := master.client().Conn()
 		defer connection.Close()
-		if err := connection.Set(ctx, "last", "", time.Hour).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, connection.Set(ctx, "last", "", time.Hour).Err())
 		if n, err := connection.Wait(ctx, 1, patience).Result(); n != 1 {
 			t.Fatalf("%d replicas have the data, want 1: %v", n, err)
 		}
@@ -441,9 +405,8 @@ func TestFailOver(t *testing.T) {
 			defer cancel()
 			var err error
 			version, err = a.Put(limited, "new", nil, hour)
-			if err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Put during the fail-over: %v, want ErrUnavailable", err)
-			}
+			must.CheckThat(t, err == nil || errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded),
+				"Put during the fail-over: %v, want ErrUnavailable", err)
 			return err
 		})
 		if item, err := b.Get(ctx, "new"); err != nil || item.Version != version {
@@ -453,9 +416,8 @@ func TestFailOver(t *testing.T) {
 			store.ErrConflict) {
 			t.Errorf("another owner acquires the lease: %v, want ErrConflict", err)
 		}
-		if _, err := a.Put(ctx, "lease", []byte("a"), store.PutOptions{TTL: time.Hour, IfVersion: lease}); err != nil {
-			t.Errorf("the owner renews the lease: %v", err)
-		}
+		must.Check(t, must.Err(a.Put(ctx, "lease", []byte("a"), store.PutOptions{TTL: time.Hour, IfVersion: lease})),
+			"the owner renews the lease")
 		if got, err := b.ReadAfter(ctx, stream, 0); err != nil || len(got) != 1 || string(got[0]) != "entry" {
 			t.Errorf("ReadAfter = %q, %v", got, err)
 		}

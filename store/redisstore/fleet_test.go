@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/internal/wiretest"
 	"github.com/parley-mcp/parley/mcp"
 	mcpserver "github.com/parley-mcp/parley/server"
@@ -44,9 +45,8 @@ func newFleet(t *testing.T, redis *server, m *monitor) *fleet {
 		t.Cleanup(func() {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel() // some tasks still wait for an answer
-			if err := s.Shutdown(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+			err := s.Shutdown(ctx)
+			must.CheckThat(t, err == nil || errors.Is(err, context.Canceled), "%v", err)
 			endpoint.Close()
 		})
 		f.replicas[i], f.urls[i] = s, endpoint.URL
@@ -157,9 +157,7 @@ func (f *fleet) until(resp *http.Response, text string) wiretest.Event {
 func (f *fleet) text(resp *http.Response) string {
 	f.t.Helper()
 	text := wiretest.Text(f.t, resp)
-	if strings.Contains(text, `"error":`) {
-		f.t.Fatalf("%s", text)
-	}
+	must.That(f.t, !strings.Contains(text, `"error":`), "%s", text)
 	return text
 }
 
@@ -167,9 +165,7 @@ func (f *fleet) text(resp *http.Response) string {
 func (f *fleet) find(pattern, text string) string {
 	f.t.Helper()
 	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
-	if found == nil {
-		f.t.Fatalf("%s is missing in %s", pattern, text)
-	}
+	must.That(f.t, found != nil, "%s is missing in %s", pattern, text)
 	return found[1]
 }
 
@@ -198,14 +194,10 @@ func (f *fleet) endSessions() {
 	for _, id := range f.sessions {
 		for _, url := range f.urls {
 			r, err := http.NewRequestWithContext(f.t.Context(), http.MethodDelete, url, nil)
-			if err != nil {
-				f.t.Fatal(err)
-			}
+			must.Do(f.t, err)
 			r.Header.Set("Mcp-Session-Id", id)
 			resp, err := http.DefaultClient.Do(r)
-			if err != nil {
-				f.t.Fatal(err)
-			}
+			must.Do(f.t, err)
 			resp.Body.Close()
 			if resp.StatusCode/100 == 2 {
 				ended++

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // monitor reads every command that the clients of a Redis server send. It does not see the commands that scripts run.
@@ -43,14 +45,10 @@ type command struct {
 func newMonitor(t *testing.T, s *server) *monitor {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetReadDeadline(time.Now().Add(4 * patience))
-	if _, err := fmt.Fprint(conn, "MONITOR\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, must.Err(fmt.Fprint(conn, "MONITOR\r\n")))
 	m := &monitor{t: t, lines: bufio.NewReader(conn), control: s.client(), sweeping: make(map[string]bool)}
 	if line, err := m.lines.ReadString('\n'); err != nil || line != "+OK\r\n" {
 		t.Fatalf("MONITOR: %q, %v", line, err)
@@ -63,9 +61,7 @@ func newMonitor(t *testing.T, s *server) *monitor {
 	} {
 		for _, sc := range scripts {
 			// Without this, the first use of a script takes one more round trip.
-			if err := m.control.ScriptLoad(context.Background(), sc.source).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.control.ScriptLoad(context.Background(), sc.source).Err())
 			m.scripts[sc.sha] = operation
 		}
 	}
@@ -146,24 +142,16 @@ func (m *monitor) read() (all []command) {
 	m.t.Helper()
 	m.marks++
 	mark := fmt.Sprint("mark ", m.marks)
-	if err := m.control.Echo(context.Background(), mark).Err(); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, m.control.Echo(context.Background(), mark).Err())
 	for {
 		line, err := m.lines.ReadString('\n')
-		if err != nil {
-			m.t.Fatalf("MONITOR: %v", err)
-		}
+		must.Do(m.t, err, "MONITOR")
 		parts := monitorLine.FindStringSubmatch(line)
-		if parts == nil {
-			m.t.Fatalf("MONITOR: %q", line)
-		}
+		must.That(m.t, parts != nil, "MONITOR: %q", line)
 		var arguments []string
 		for _, quoted := range argument.FindAllString(parts[2], -1) {
 			text, err := strconv.Unquote(quoted)
-			if err != nil {
-				m.t.Fatalf("MONITOR: %v in %q", err, line)
-			}
+			must.That(m.t, err == nil, "MONITOR: %v in %q", err, line)
 			arguments = append(arguments, text)
 		}
 		if strings.EqualFold(arguments[0], "echo") && arguments[1] == mark {
@@ -244,9 +232,7 @@ type proxy struct {
 func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	p := &proxy{addr: l.Addr().String(), to: to, connections: make(map[net.Conn]struct{}), ended: make(chan struct{})}
 	p.running.Go(func() {
 		for {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/store"
 )
 
@@ -36,9 +37,7 @@ func TestOpenRejectsEviction(t *testing.T) {
 			wantOpenError(t, at(server.addr), ErrEviction, "CONFIG SET maxmemory-policy noeviction")
 			o := at(server.addr)
 			o.AllowEviction = true
-			if _, err := connect(t, o).Put(ctx, "k", nil, hour); err != nil {
-				t.Error(err)
-			}
+			must.Check(t, must.Err(connect(t, o).Put(ctx, "k", nil, hour)))
 		}
 		server.command("config", "set", "maxmemory-policy", "noeviction")
 		connect(t, at(server.addr))
@@ -53,18 +52,12 @@ func TestOpenExplainsErrors(t *testing.T) {
 		wantOpenError(t, Options{Addrs: []string{server.addr}, Password: "secret", Cluster: true}, nil, "cluster")
 		wantOpenError(t, at(freeAddr(t)), ErrUnavailable, "connection refused")
 		s := connect(t, Options{Addrs: []string{server.addr}, Password: "secret"})
-		if _, err := s.Put(ctx, "k", nil, hour); err != nil {
-			t.Error(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if _, err := s.Get(ctx, "k"); !errors.Is(err, errClosed) {
-			t.Errorf("Get after Close: %v, want errClosed", err)
-		}
-		if _, err := s.Subscribe(ctx, "t", 1); !errors.Is(err, errClosed) {
-			t.Errorf("Subscribe after Close: %v, want errClosed", err)
-		}
+		must.Check(t, must.Err(s.Put(ctx, "k", nil, hour)))
+		must.Check(t, s.Close())
+		_, err := s.Get(ctx, "k")
+		must.CheckThat(t, errors.Is(err, errClosed), "Get after Close: %v, want errClosed", err)
+		_, err = s.Subscribe(ctx, "t", 1)
+		must.CheckThat(t, errors.Is(err, errClosed), "Subscribe after Close: %v, want errClosed", err)
 	})
 }
 
@@ -84,31 +77,22 @@ func TestFullMemory(t *testing.T) {
 		s := connect(t, at(server.addr))
 		server.limitMemory(1 << 20)
 		task, err := s.Put(ctx, "task", []byte(strings.Repeat("x", 100)), hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Append(ctx, stream, 1, []byte("entry"), entries); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Add(ctx, "set", "member", time.Hour, 10); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		must.Do(t, s.Append(ctx, stream, 1, []byte("entry"), entries))
+		must.Do(t, s.Add(ctx, "set", "member", time.Hour, 10))
 		err = nil
 		for i := 0; err == nil && i < 10_000; i++ {
 			_, err = s.Put(ctx, fmt.Sprint("k", i), make([]byte, 1000), hour)
 		}
-		if !errors.Is(err, store.ErrFull) || !strings.Contains(err.Error(), "raise") {
-			t.Fatalf("Put: %v, want ErrFull and what to do", err)
-		}
+		must.That(t, errors.Is(err, store.ErrFull) && strings.Contains(err.Error(), "raise"),
+			"Put: %v, want ErrFull and what to do", err)
 		if err := s.Append(ctx, stream, 2, nil, entries); !errors.Is(err, store.ErrFull) {
 			t.Errorf("Append: %v, want ErrFull", err)
 		}
 		if err := s.Add(ctx, "set", "another", time.Hour, 10); !errors.Is(err, store.ErrFull) {
 			t.Errorf("Add of a new member: %v, want ErrFull", err)
 		}
-		if err := s.Add(ctx, "set", "member", 2*time.Hour, 10); err != nil {
-			t.Errorf("Add of a member: %v", err)
-		}
+		must.Check(t, s.Add(ctx, "set", "member", 2*time.Hour, 10), "Add of a member")
 		if got, err := s.ReadAfter(ctx, stream, 0); err != nil || len(got) != 1 {
 			t.Errorf("ReadAfter = %q, %v", got, err)
 		}
@@ -116,17 +100,14 @@ func TestFullMemory(t *testing.T) {
 			store.PutOptions{TTL: time.Hour, IfVersion: task}); !errors.Is(err, store.ErrFull) {
 			t.Errorf("Put of a longer value: %v, want ErrFull", err)
 		}
-		if task, err = s.Put(ctx, "task", []byte("completed"),
-			store.PutOptions{TTL: time.Hour, IfVersion: task}); err != nil {
-			t.Errorf("Put of a shorter value: %v", err)
-		}
+		task, err = s.Put(ctx, "task", []byte("completed"),
+			store.PutOptions{TTL: time.Hour, IfVersion: task})
+		must.Check(t, err, "Put of a shorter value")
 		if item, err := s.Touch(ctx, "task", 2*time.Hour); err != nil || string(item.Value) != "completed" ||
 			item.Version != task {
 			t.Errorf("Touch = %+v, %v", item, err)
 		}
-		if err := s.Publish(ctx, "t", []byte("message")); err != nil {
-			t.Errorf("Publish: %v", err)
-		}
+		must.Check(t, s.Publish(ctx, "t", []byte("message")), "Publish")
 	})
 }
 
@@ -134,12 +115,8 @@ func TestFullMemory(t *testing.T) {
 func TestItemsExpire(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := connect(t, at(start(t, program).addr))
-		if _, err := s.Put(ctx, "k", nil, store.PutOptions{TTL: 1}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Add(ctx, "set", "member", 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, must.Err(s.Put(ctx, "k", nil, store.PutOptions{TTL: 1})))
+		must.Do(t, s.Add(ctx, "set", "member", 1, 1))
 		wait(t, "everything has expired", func() error {
 			list, err := s.List(ctx, "set", "", 10)
 			if _, missing := s.Get(ctx, "k"); !errors.Is(missing, store.ErrNotFound) || len(list) > 0 {
@@ -158,27 +135,17 @@ func TestPrefixesAndDatabasesAreIndependent(t *testing.T) {
 		for i, o := range []Options{{}, {Prefix: "other:"}, {DB: 1}, {Prefix: "parley:k"}} {
 			o.Addrs = []string{server.addr}
 			s := connect(t, o)
-			if _, err := s.Put(ctx, "k", fmt.Append(nil, i),
-				store.PutOptions{TTL: time.Hour, IfAbsent: true}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, must.Err(s.Put(ctx, "k", fmt.Append(nil, i), store.PutOptions{TTL: time.Hour, IfAbsent: true})))
 			subscription, err := s.Subscribe(ctx, "t", 10)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer subscription.Close()
 			subscriptions = append(subscriptions, subscription)
-			if err := s.Publish(ctx, "t", fmt.Append(nil, i)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Publish(ctx, "t", fmt.Append(nil, i)))
 		}
 		for i, subscription := range subscriptions {
-			if m := receive(t, subscription); string(m.Data) != fmt.Sprint(i) {
-				t.Errorf("store %d received %q", i, m.Data)
-			}
-			if len(subscription.C) > 0 {
-				t.Errorf("store %d received messages of another store", i)
-			}
+			m := receive(t, subscription)
+			must.CheckThat(t, string(m.Data) == fmt.Sprint(i), "store %d received %q", i, m.Data)
+			must.CheckThat(t, len(subscription.C) == 0, "store %d received messages of another store", i)
 		}
 	})
 }
@@ -187,9 +154,7 @@ func TestPrefixesAndDatabasesAreIndependent(t *testing.T) {
 func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -198,25 +163,17 @@ func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return file
 	}
 	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	pool = x509.NewCertPool()
 	pool.AddCert(parsed)
 	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", keyDER), pool
@@ -234,19 +191,12 @@ func TestTLS(t *testing.T) {
 		o.TLS = &tls.Config{RootCAs: pool}
 		s := connect(t, o)
 		subscription, err := s.Subscribe(ctx, "t", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer subscription.Close()
-		if _, err := s.Put(ctx, "k", []byte("value"), hour); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Publish(ctx, "t", []byte("message")); err != nil {
-			t.Fatal(err)
-		}
-		if m := receive(t, subscription); string(m.Data) != "message" {
-			t.Errorf("received %+v", m)
-		}
+		must.Do(t, must.Err(s.Put(ctx, "k", []byte("value"), hour)))
+		must.Do(t, s.Publish(ctx, "t", []byte("message")))
+		m := receive(t, subscription)
+		must.CheckThat(t, string(m.Data) == "message", "received %+v", m)
 
 		for name, o := range map[string]Options{
 			"x509":      {Addrs: []string{secure}, TLS: &tls.Config{}},
@@ -287,12 +237,9 @@ func TestNothingIsReceivedAfterACommandHasFailed(t *testing.T) {
 		s := connect(t, at(p.addr))
 		c := &connection{pubsub: s.client.Subscribe(ctx)}
 		defer c.pubsub.Close()
-		if err := c.send(func(p *redis.PubSub) error { return p.Subscribe(ctx, "t") }); err != nil {
-			t.Fatal(err)
-		}
-		if received, err := c.receive(ctx, patience); err != nil {
-			t.Fatalf("received %v, %v; want the answer to SUBSCRIBE", received, err)
-		}
+		must.Do(t, c.send(func(p *redis.PubSub) error { return p.Subscribe(ctx, "t") }))
+		received, err := c.receive(ctx, patience)
+		must.That(t, err == nil, "received %v, %v; want the answer to SUBSCRIBE", received, err)
 		p.cut(false)
 		var failure error
 		wait(t, "a command fails", func() error {
@@ -315,9 +262,7 @@ func TestRestartFromAppendOnlyFile(t *testing.T) {
 		server := start(t, program, "--appendonly", "yes", "--appendfsync", "always")
 		s := connect(t, at(server.addr))
 		subscription, err := s.Subscribe(ctx, "t", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer subscription.Close()
 
 		versions := make(map[string]uint64)
@@ -328,16 +273,10 @@ func TestRestartFromAppendOnlyFile(t *testing.T) {
 			}
 		}
 		deleted := versions["k0"]
-		if err := s.Delete(ctx, "k0"); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Add(ctx, "set", "member", time.Hour, 10); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Delete(ctx, "k0"))
+		must.Do(t, s.Add(ctx, "set", "member", time.Hour, 10))
 		for seq := uint64(1); seq <= 15; seq++ {
-			if err := s.Append(ctx, stream, seq, fmt.Append(nil, seq), entries); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Append(ctx, stream, seq, fmt.Append(nil, seq), entries))
 		}
 
 		server.kill()
@@ -348,30 +287,24 @@ func TestRestartFromAppendOnlyFile(t *testing.T) {
 		for i := 1; i < 100; i++ {
 			key := fmt.Sprint("k", i)
 			item, err := s.Get(ctx, key)
-			if err != nil || string(item.Value) != key || item.Version != versions[key] {
-				t.Fatalf("Get(%s) = %q version %d, %v; want version %d", key, item.Value, item.Version, err,
-					versions[key])
-			}
-			if _, err := s.Put(ctx, key, nil, store.PutOptions{TTL: time.Hour, IfVersion: versions[key]}); err != nil {
-				t.Fatalf("compare-and-swap after the restart: %v", err)
-			}
+			must.That(t, err == nil && string(item.Value) == key && item.Version == versions[key],
+				"Get(%s) = %q version %d, %v; want version %d", key, item.Value, item.Version, err, versions[key])
+			must.Do(t, must.Err(s.Put(ctx, key, nil, store.PutOptions{TTL: time.Hour, IfVersion: versions[key]})),
+				"compare-and-swap after the restart")
 		}
 		if _, err := s.Get(ctx, "k0"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Get of a deleted item: %v", err)
 		}
 		again, err := s.Put(ctx, "k0", nil, store.PutOptions{TTL: time.Hour, IfAbsent: true})
-		if err != nil || again == deleted {
-			t.Errorf("Put = %d, %v; version %d was used before the restart", again, err, deleted)
-		}
+		must.CheckThat(t, err == nil && again != deleted,
+			"Put = %d, %v; version %d was used before the restart", again, err, deleted)
 		if got, err := s.List(ctx, "set", "", 10); err != nil || !slices.Equal(got, []string{"member"}) {
 			t.Errorf("List = %q, %v", got, err)
 		}
 		if got, err := s.ReadAfter(ctx, stream, 5); err != nil || len(got) != 10 || string(got[9]) != "15" {
 			t.Errorf("ReadAfter = %q, %v", got, err)
 		}
-		if err := s.Append(ctx, stream, 16, nil, entries); err != nil {
-			t.Errorf("Append after the restart: %v", err)
-		}
+		must.Check(t, s.Append(ctx, stream, 16, nil, entries), "Append after the restart")
 		server.everyKeyExpires()
 	})
 }
@@ -382,14 +315,10 @@ func TestRestartWithoutPersistence(t *testing.T) {
 		server := start(t, program)
 		s := connect(t, at(server.addr))
 		subscription, err := s.Subscribe(ctx, "t", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer subscription.Close()
 		old, err := s.Put(ctx, "k", []byte("value"), hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		server.kill()
 		server.start()
 		wait(t, "Redis answers", func() error {
@@ -405,9 +334,8 @@ func TestRestartWithoutPersistence(t *testing.T) {
 		}
 		for range 100 {
 			version, err := s.Put(ctx, "k", nil, hour)
-			if err != nil || version == old {
-				t.Fatalf("Put = %d, %v; version %d was used before the restart", version, err, old)
-			}
+			must.That(t, err == nil && version != old,
+				"Put = %d, %v; version %d was used before the restart", version, err, old)
 		}
 	})
 }

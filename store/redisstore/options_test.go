@@ -93,11 +93,10 @@ func TestErrorsOfRedisAreExplained(t *testing.T) {
 		"ERR syntax error": {"redisstore: ERR syntax error", false},
 	} {
 		err := explain(context.Background(), reply(text))
-		if !strings.Contains(err.Error(), want.advice) || !strings.Contains(err.Error(), text) ||
-			errors.Is(err, ErrUnavailable) != want.unavailable {
-			t.Errorf("explain(%q) = %v, want an error with %q that wraps ErrUnavailable: %v", text, err, want.advice,
-				want.unavailable)
-		}
+		must.CheckThat(t, strings.Contains(err.Error(), want.advice) && strings.Contains(err.Error(), text) &&
+			errors.Is(err, ErrUnavailable) == want.unavailable,
+			"explain(%q) = %v, want an error with %q that wraps ErrUnavailable: %v", text, err, want.advice,
+			want.unavailable)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/parley-mcp/parley/internal/freeaddr"
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // patience is how long a test waits before it fails.
@@ -69,9 +70,7 @@ func startAt(t testing.TB, addr, program string, arguments ...string) *server {
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	addr, err := freeaddr.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return addr
 }
 
@@ -99,9 +98,7 @@ func (s *server) start() {
 	} else if s.process, err = freeaddr.Start(ctx, s.commandAt); err == nil {
 		s.addr = s.process.Addr
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 }
 
 // commandAt returns the command that starts the server at addr.
@@ -111,13 +108,9 @@ func (s *server) commandAt(addr string) *exec.Cmd {
 	if err == nil {
 		_, err = os.Stat(program)
 	}
-	if err != nil {
-		s.t.Fatalf("%v: run make tools", err)
-	}
+	must.Do(s.t, err, "run make tools")
 	output, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	s.t.Cleanup(func() { _ = output.Close() })
 	_, port, _ := net.SplitHostPort(addr)
 	arguments := append(slices.Clone(s.arguments), "--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "",
@@ -177,9 +170,7 @@ func (s *server) keys(prefix string) []string {
 	for found.Next(ctx) {
 		keys = append(keys, found.Val())
 	}
-	if err := found.Err(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, found.Err())
 	return keys
 }
 
@@ -187,13 +178,9 @@ func (s *server) keys(prefix string) []string {
 func (s *server) everyKeyExpires() {
 	s.t.Helper()
 	keys := s.keys("")
-	if len(keys) == 0 {
-		s.t.Error("there are no keys to check")
-	}
+	must.CheckThat(s.t, len(keys) != 0, "there are no keys to check")
 	for _, key := range keys {
-		if s.command("pttl", key) == int64(-1) {
-			s.t.Errorf("key %.100q has no time to live", key)
-		}
+		must.CheckThat(s.t, s.command("pttl", key) != int64(-1), "key %.100q has no time to live", key)
 	}
 }
 
@@ -204,9 +191,7 @@ func (s *server) limitMemory(more int64) {
 	s.command("config", "set", "maxmemory", 0)
 	s.command("flushall", "sync")
 	used, err := strconv.ParseInt(field(s.command("info", "memory").(string), "used_memory"), 10, 64)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	s.command("config", "set", "maxmemory", used+more)
 }
 
@@ -236,14 +221,10 @@ func connect(t testing.TB, o Options) *redisStore {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	opened, err := Open(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := opened.(*redisStore)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Check(t, s.Close())
 	})
 	return s
 }

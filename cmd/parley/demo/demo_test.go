@@ -89,9 +89,8 @@ func TestAddIsExactOrAnError(t *testing.T) {
 }
 
 func TestUnknownCitiesAreNotFound(t *testing.T) {
-	if _, err := mcptest.Dial(t, newServer()).ReadResource(t.Context(), "demo://cities/Atlantis"); err == nil {
-		t.Error("reading Atlantis returned no error")
-	}
+	_, err := mcptest.Dial(t, newServer()).ReadResource(t.Context(), "demo://cities/Atlantis")
+	must.CheckThat(t, err != nil, "reading Atlantis returned no error")
 }
 
 // allCapabilities gives a client every capability that a server can ask for.
@@ -168,9 +167,8 @@ func TestWatchersAreNotifiedOfNotesAndTools(t *testing.T) {
 		must.CheckContains(t, must.Get(client.CallTool[string](ctx, c, "buy", map[string]string{"thing": "bread"}))(t),
 			"bread", "buy returned")
 		must.Check(t, must.Err(c.CallTool(ctx, "shop", map[string]bool{"open": false})))
-		if _, err := c.CallTool(ctx, "buy", map[string]string{"thing": "bread"}); err == nil {
-			t.Error("buy exists after the shop has closed")
-		}
+		_, err := c.CallTool(ctx, "buy", map[string]string{"thing": "bread"})
+		must.CheckThat(t, err != nil, "buy exists after the shop has closed")
 	})
 }
 

@@ -11,20 +11,19 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // The bundle is that of the sources. After a change of the sources, run go generate in this directory.
 func TestBundleIsFresh(t *testing.T) {
 	built := t.TempDir()
 	cmd := exec.Command("go", "run", "./web/generate", "-out", built)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
+	text, err := cmd.CombinedOutput()
+	must.Do(t, err, text)
 	names := func(dir string) (names []string) {
 		found, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, entry := range found {
 			names = append(names, entry.Name())
 		}
@@ -34,9 +33,8 @@ func TestBundleIsFresh(t *testing.T) {
 		t.Fatalf("dist has the files %q, the sources give %q; run go generate", got, want)
 	}
 	for _, name := range names(built) {
-		if !bytes.Equal(unpacked(t, filepath.Join("dist", name)), unpacked(t, filepath.Join(built, name))) {
-			t.Errorf("%s is not that of the sources; run go generate", name)
-		}
+		must.CheckThat(t, bytes.Equal(unpacked(t, filepath.Join("dist", name)), unpacked(t, filepath.Join(built,
+			name))), "%s is not that of the sources; run go generate", name)
 	}
 }
 
@@ -44,18 +42,12 @@ func TestBundleIsFresh(t *testing.T) {
 func unpacked(t *testing.T, path string) []byte {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	r, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return data
 }
 
@@ -63,7 +55,6 @@ func unpacked(t *testing.T, path string) []byte {
 func TestSourcesHaveTheRightTypes(t *testing.T) {
 	cmd := exec.Command("node_modules/.bin/tsc", "-p", ".")
 	cmd.Dir = "web"
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v:\n%s", err, text)
-	}
+	text, err := cmd.CombinedOutput()
+	must.CheckThat(t, err == nil, "%v:\n%s", err, text)
 }

@@ -61,21 +61,18 @@ func TestOtherOriginsAndWrongTokensGetNothing(t *testing.T) {
 	} {
 		for _, path := range []string{"/api/search?text=a", "/api/events", "/api/export", "/api/calls/1/result"} {
 			status, head, body := p.requestTo(p.url+path, test.header)
-			if status != test.status || len(body) > 100 {
-				t.Errorf("%s: %s: status %d, want %d: %s", test.name, path, status, test.status, body)
-			}
+			must.CheckThat(t, status == test.status && len(body) <= 100,
+				"%s: %s: status %d, want %d: %s", test.name, path, status, test.status, body)
 			for name := range head {
-				if strings.HasPrefix(name, "Access-Control-") {
-					t.Errorf("%s: %s: header %s", test.name, path, name)
-				}
+				must.CheckThat(t, !strings.HasPrefix(name, "Access-Control-"),
+					"%s: %s: header %s", test.name, path, name)
 			}
 		}
 	}
-	if status, _, body := p.requestTo(p.url+"/api/search?text=a",
+	status, _, body := p.requestTo(p.url+"/api/search?text=a",
 		map[string]string{"Authorization": right, "Origin": p.url,
-			"Sec-Fetch-Site": "same-origin"}); status != http.StatusOK {
-		t.Errorf("the page gets %d: %s", status, body)
-	}
+			"Sec-Fetch-Site": "same-origin"})
+	must.CheckThat(t, status == http.StatusOK, "the page gets %d: %s", status, body)
 }
 
 func TestAddressWorksForTheFirstBrowserThatOpensIt(t *testing.T) {
@@ -110,11 +107,10 @@ func TestAddressWorksForTheFirstBrowserThatOpensIt(t *testing.T) {
 		t.Errorf("the cookie is %s", head.Get("Set-Cookie"))
 	}
 	for _, wrong := range []string{"", "inspector=", cookie + "x"} {
-		if status, head, body := p.requestTo(start,
-			map[string]string{"Cookie": wrong}); status != http.StatusForbidden ||
-			strings.Contains(head.Get("Location")+body, i.Token()) {
-			t.Errorf("another browser: status %d, %v, %s", status, head, body)
-		}
+		status, head, body := p.requestTo(start,
+			map[string]string{"Cookie": wrong})
+		must.CheckThat(t, status == http.StatusForbidden && !strings.Contains(head.Get("Location")+body, i.Token()),
+			"another browser: status %d, %v, %s", status, head, body)
 	}
 	open["Cookie"] = cookie
 	if status, head, _ := p.requestTo(start, open); status != http.StatusSeeOther ||
@@ -137,21 +133,17 @@ func TestPageHasAStrictPolicy(t *testing.T) {
 	for _, path := range []string{"/", "/app.js", "/app.css", "/icon.svg"} {
 		status, head, body := p.requestTo(p.url+path, nil)
 		policy := head.Get("Content-Security-Policy")
-		if status != http.StatusOK || body == "" || head.Get("X-Content-Type-Options") != "nosniff" ||
-			!strings.Contains(policy, "default-src 'none'") ||
-			!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
-			t.Errorf("%s: status %d, headers %v", path, status, head)
-		}
+		must.CheckThat(t, status == http.StatusOK && body != "" && head.Get("X-Content-Type-Options") == "nosniff" &&
+			strings.Contains(policy, "default-src 'none'") && strings.Contains(policy, "frame-ancestors 'none'") &&
+			!strings.Contains(policy, "unsafe"), "%s: status %d, headers %v", path, status, head)
 	}
 	for _, path := range []string{"/dist/app.js", "/../inspector.go", "/frame.html/", "/nothing"} {
-		if status, _, _ := p.requestTo(p.url+path, nil); status != http.StatusNotFound {
-			t.Errorf("%s: status %d", path, status)
-		}
+		status, _, _ := p.requestTo(p.url+path, nil)
+		must.CheckThat(t, status == http.StatusNotFound, "%s: status %d", path, status)
 	}
-	if status, _, _ := p.requestTo(p.url+"/",
-		map[string]string{"Host": "rebound.example.com"}); status != http.StatusForbidden {
-		t.Errorf("another host: status %d", status)
-	}
+	status, _, _ := p.requestTo(p.url+"/",
+		map[string]string{"Host": "rebound.example.com"})
+	must.CheckThat(t, status == http.StatusForbidden, "another host: status %d", status)
 }
 
 func TestFramesOfAppsLoadOnlyFromDeclaredOrigins(t *testing.T) {
@@ -176,9 +168,8 @@ func TestFramesOfAppsLoadOnlyFromDeclaredOrigins(t *testing.T) {
 		`(response-origin "https://api.example.com" "https://*.cdn.example.com")`; got != want {
 		t.Errorf("connections %s, want %s", got, want)
 	}
-	if head.Get("X-DNS-Prefetch-Control") != "off" || !strings.Contains(head.Get("Permissions-Policy"), "camera=()") {
-		t.Errorf("the headers are %v", head)
-	}
+	must.CheckThat(t, head.Get("X-DNS-Prefetch-Control") == "off" &&
+		strings.Contains(head.Get("Permissions-Policy"), "camera=()"), "the headers are %v", head)
 	if status, _, _ := p.requestTo(p.apps+"/api/events",
 		map[string]string{"Authorization": "Bearer " + p.token}); status != http.StatusNotFound {
 		t.Errorf("the origin of the frames answers requests of the page: %d", status)
@@ -205,9 +196,8 @@ func TestPageIsSmall(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || size > maxPage || size < 10<<10 {
-		t.Errorf("the page has %d bytes, the limit is %d: %v", size, maxPage, err)
-	}
+	must.CheckThat(t, err == nil && size <= maxPage && size >= 10<<10,
+		"the page has %d bytes, the limit is %d: %v", size, maxPage, err)
 }
 
 func TestLoginsHaveTheClientOfTheUser(t *testing.T) {
@@ -224,11 +214,10 @@ func TestLoginsHaveTheClientOfTheUser(t *testing.T) {
 		!strings.Contains(string(got), "a client secret requires a client ID") {
 		t.Errorf("without a client ID: got %d %s", status, got)
 	}
-	if status, got := p.do(http.MethodPost, "/api/servers/demo/login",
+	status, got := p.do(http.MethodPost, "/api/servers/demo/login",
 		[]byte(`{"scopes":"a  b","clientId":"mine","clientSecret":"s",`+
-			`"redirectUri":"http://localhost:8080/x"}`)); status != http.StatusOK {
-		t.Fatalf("got %d %s", status, got)
-	}
+			`"redirectUri":"http://localhost:8080/x"}`))
+	must.That(t, status == http.StatusOK, "got %d %s", status, got)
 	want := LoginOptions{Scopes: []string{"a", "b"}, ClientID: "mine", ClientSecret: "s",
 		RedirectURI: "http://localhost:8080/x"}
 	must.CheckEqual(t, cmp.Diff(want, <-received), "")

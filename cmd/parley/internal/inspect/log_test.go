@@ -46,12 +46,10 @@ func TestLogDropsTheOldestMessages(t *testing.T) {
 	if len(entries) != maxMessages || oldest != 6 || entries[0].Number != 6 || entries[0].ID != "5" {
 		t.Errorf("%d messages, the oldest is %d: %+v", len(entries), oldest, entries[0])
 	}
-	if _, _, ok := l.find(5); ok {
-		t.Error("the log has message 5")
-	}
-	if e, _, ok := l.find(6); !ok || e.ID != "5" {
-		t.Errorf("message 6 is %+v", e)
-	}
+	_, _, ok := l.find(5)
+	must.CheckThat(t, !ok, "the log has message 5")
+	e, _, ok := l.find(6)
+	must.CheckThat(t, ok && e.ID == "5", "message 6 is %+v", e)
 	if entries, _ := l.after(maxMessages + 3); len(entries) != 2 {
 		t.Errorf("%d messages after the last but two", len(entries))
 	}
@@ -70,9 +68,8 @@ func TestLogLimitsTheBytesOfTexts(t *testing.T) {
 		l.addText(false, long)
 	}
 	entries, _ := l.after(0)
-	if l.bytes > maxTexts || len(entries) != maxTexts/maxText {
-		t.Errorf("%d messages with %d bytes", len(entries), l.bytes)
-	}
+	must.CheckThat(t, l.bytes <= maxTexts && len(entries) == maxTexts/maxText,
+		"%d messages with %d bytes", len(entries), l.bytes)
 	if e := entries[0]; e.Size != len(long) || len(e.text) != maxText {
 		t.Errorf("a message of %d bytes has size %d and %d bytes of text", len(long), e.Size, len(e.text))
 	}
@@ -86,9 +83,8 @@ func TestLogPairsResponsesWithRequestsOfTheirDirection(t *testing.T) {
 	result := l.addText(false, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}`)
 	must.CheckEqual(t, answer.Request, asked.Number, answer)
 	must.CheckEqual(t, answer.Method, "elicitation/create", answer)
-	if result.Request != call.Number || result.Subject != "greet" || result.Kind != kindError || result.Millis != 3 {
-		t.Errorf("result %+v", result)
-	}
+	must.CheckThat(t, result.Request == call.Number && result.Subject == "greet" && result.Kind == kindError &&
+		result.Millis == 3, "result %+v", result)
 	e := l.addText(false, `not a message`)
 	must.CheckEqual(t, e.Kind, kindInvalid, e)
 }
@@ -177,10 +173,9 @@ func TestCopiesAsParleyAreCommandsOfAShell(t *testing.T) {
 		got, err := asParley(s, parsed(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet"}}`))
 		must.CheckThat(t, err == nil && got == want, "%s, %v; want %s", got, err, want)
 	}
-	if _, err := asParley(&Server{},
-		parsed(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{}}`)); err == nil {
-		t.Error("there is a command for logging/setLevel")
-	}
+	_, err := asParley(&Server{},
+		parsed(t, `{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{}}`))
+	must.CheckThat(t, err != nil, "there is a command for logging/setLevel")
 }
 
 func TestCopiesAsCurlHaveNoCredentials(t *testing.T) {
@@ -212,9 +207,8 @@ func TestExportIsARecording(t *testing.T) {
 			Arguments: json.RawMessage(`{"to":2,"milliseconds":1}`)}))
 		status, body := p.do(http.MethodGet, "/api/export", nil)
 		header, entries, err := recording.ReadAll(bytes.NewReader(body))
-		if status != http.StatusOK || err != nil || header.Target != one.Target.String() {
-			t.Fatalf("%s: %d, %v, %+v\n%s", revision, status, err, header, body)
-		}
+		must.That(t, status == http.StatusOK && err == nil && header.Target == one.Target.String(),
+			"%s: %d, %v, %+v\n%s", revision, status, err, header, body)
 		requests, responses, events := 0, 0, 0
 		for _, e := range entries {
 			must.CheckThat(t, e.Wire == recording.HTTP && e.Exchange >= 1, "%s: %+v", revision, e)
@@ -228,15 +222,13 @@ func TestExportIsARecording(t *testing.T) {
 				events++
 			}
 		}
-		if requests < 3 || responses < 3 || events < 1 {
-			t.Errorf("%s: %d requests, %d responses, %d events\n%s", revision, requests, responses, events, body)
-		}
+		must.CheckThat(t, requests >= 3 && responses >= 3 && events >= 1,
+			"%s: %d requests, %d responses, %d events\n%s", revision, requests, responses, events, body)
 		status, har := p.do(http.MethodGet, "/api/export?format=har", nil)
 		must.CheckEqual(t, status, http.StatusOK, revision, har)
 		must.CheckContains(t, string(har), `"version": "1.2"`, revision, har)
-		if bytes.Contains(body, []byte("secret-")) || bytes.Contains(har, []byte("secret-")) {
-			t.Errorf("%s: the export has credentials", revision)
-		}
+		must.CheckThat(t, !bytes.Contains(body, []byte("secret-")) && !bytes.Contains(har, []byte("secret-")),
+			"%s: the export has credentials", revision)
 		p.post("/api/servers/demo/disconnect", none{}, nil)
 		p.post("/api/clear", none{}, nil)
 		if _, body := p.do(http.MethodGet, "/api/export", nil); bytes.Count(body, []byte("\n")) != 1 {
@@ -290,9 +282,8 @@ func TestTrafficIsRecordedWhileThePageRuns(t *testing.T) {
 			}
 			want := map[string]map[recording.Wire]string{"one": {recording.HTTP: ""},
 				"two": {recording.HTTP: "demo", recording.Stdio: "piped"}}[name]
-			if peer, ok := want[e.Wire]; !ok || e.Peer != peer {
-				t.Errorf("%s: %+v", name, e)
-			}
+			peer, ok := want[e.Wire]
+			must.CheckThat(t, ok && e.Peer == peer, "%s: %+v", name, e)
 		}
 		must.CheckEqual(t, calls, 2, name, "results are recorded")
 	}

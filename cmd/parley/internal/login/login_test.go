@@ -21,7 +21,6 @@ func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 		must.CheckEqual(t, must.Get(stored.RedirectURI(t.Context(), server))(t), want, server)
 	}
 	flags.redirectURI = "http://localhost:1/x"
-	if _, err := flags.registration("https://new.example/"); err == nil {
-		t.Error("--port and --redirect-uri are accepted")
-	}
+	_, err := flags.registration("https://new.example/")
+	must.CheckThat(t, err != nil, "--port and --redirect-uri are accepted")
 }

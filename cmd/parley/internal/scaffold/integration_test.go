@@ -26,9 +26,8 @@ func TestProjectsPassTheirTests(t *testing.T) {
 				run := exec.CommandContext(t.Context(), "go", args...)
 				run.Dir = dir
 				run.Env = append(os.Environ(), "GOFLAGS=-trimpath")
-				if text, err := run.CombinedOutput(); err != nil {
-					t.Errorf("go %v: %v\n%s", args, err, text)
-				}
+				text, err := run.CombinedOutput()
+				must.CheckThat(t, err == nil, "go %v: %v\n%s", args, err, text)
 			}
 		})
 	}

@@ -44,12 +44,10 @@ func TestAProjectHasTheNameOfItsFolder(t *testing.T) {
 		}
 		for _, file := range want {
 			text := string(must.Get(os.ReadFile(filepath.Join(dir, file)))(t))
-			if strings.Contains(text, placeholder) {
-				t.Errorf("%s of a %s has the name %s", file, kind, placeholder)
-			}
-			if slices.Contains([]string{"Dockerfile", ".mcp.json", "main.go"}, file) && !strings.Contains(text, "tools") {
-				t.Errorf("%s of a %s does not have the name of the project", file, kind)
-			}
+			must.CheckThat(t, !strings.Contains(text, placeholder),
+				"%s of a %s has the name %s", file, kind, placeholder)
+			must.CheckThat(t, !slices.Contains([]string{"Dockerfile", ".mcp.json", "main.go"}, file) ||
+				strings.Contains(text, "tools"), "%s of a %s does not have the name of the project", file, kind)
 		}
 		text := string(must.Get(os.ReadFile(filepath.Join(dir, "go.mod")))(t))
 		must.CheckContains(t, text, "module tools\n")
@@ -82,7 +80,6 @@ func TestProjectsThatCannotBeCreated(t *testing.T) {
 	} {
 		must.CheckFails(t, must.Err(newProject(t, c.args...)), c.want, c.args)
 	}
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("a project that could not be created has a folder")
-	}
+	_, err := os.Stat(dir)
+	must.CheckThat(t, err != nil, "a project that could not be created has a folder")
 }

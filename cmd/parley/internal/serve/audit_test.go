@@ -82,9 +82,8 @@ func TestAFullDiskTearsNoAuditRecord(t *testing.T) {
 				Records int
 			}
 			if err := json.Unmarshal(line, &r); err != nil {
-				if !d.fixed || events != strings.Repeat("before ", ok) {
-					t.Errorf("%s: line %q: %v", name, line, err)
-				}
+				must.CheckThat(t, d.fixed && events == strings.Repeat("before ", ok),
+					"%s: line %q: %v", name, line, err)
 				continue
 			}
 			events += r.Event + " "

@@ -50,15 +50,13 @@ func TestCallerAuthContinuesWithTheSameConfiguration(t *testing.T) {
 	first, second := of("one", "https://one.example/mcp", login), of("two", "https://two.example/mcp", exchange)
 	must.CheckThat(t, len(a.byServer) == 0, "what is only prepared is used")
 	a.set(current)
-	if first == nil || second == nil ||
-		first != of("one", "https://one.example/mcp", &config.Credentials{Type: config.CallerLogin}) {
-		t.Error("the same configuration has another value")
-	}
+	must.CheckThat(t, first != nil && second != nil &&
+		first == of("one", "https://one.example/mcp", &config.Credentials{Type: config.CallerLogin}),
+		"the same configuration has another value")
 	a.set(map[string]*callerAuth{"one": current["one"], "two": current["two"]})
-	if first == must.Get(a.of("one", "https://other.example/mcp", login))(t).auth ||
-		second == must.Get(a.of("two", "https://two.example/mcp", login))(t).auth {
-		t.Error("another configuration has the same value")
-	}
+	must.CheckThat(t, first != must.Get(a.of("one", "https://other.example/mcp", login))(t).auth &&
+		second != must.Get(a.of("two", "https://two.example/mcp", login))(t).auth,
+		"another configuration has the same value")
 	a.print()
 	must.CheckContains(t, printed.String(), "one  each caller logs in at https://mcp.example/login/start/one\n",
 		printed)
@@ -164,9 +162,8 @@ func TestToolsetsAreProtectedAsTheEndpointIs(t *testing.T) {
 		case "URI", "Scopes", "MethodScopes", "AdvertisedScopes", "Now": // no flag sets the last three
 			continue
 		}
-		if field.IsExported() && (has.IsZero() || fmt.Sprint(has) != fmt.Sprint(reflect.ValueOf(toolset).Elem().
-			FieldByIndex(field.Index))) {
-			t.Errorf("the field %s of a toolset differs from the endpoint's, or this test does not set it", field.Name)
-		}
+		must.CheckThat(t, !field.IsExported() || !has.IsZero() &&
+			fmt.Sprint(has) == fmt.Sprint(reflect.ValueOf(toolset).Elem().FieldByIndex(field.Index)),
+			"the field %s of a toolset differs from the endpoint's, or this test does not set it", field.Name)
 	}
 }

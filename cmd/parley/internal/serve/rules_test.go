@@ -157,18 +157,16 @@ func TestRulesMatchNamesAsTheyAreWritten(t *testing.T) {
 			seen = nil
 			err := r.request(t.Context(), request)
 			_, responseErr := r.response(t.Context(), request, json.RawMessage("{}"))
-			if want := []string{"request " + name, "response " + name}; err != nil || responseErr != nil ||
-				!slices.Equal(seen, want) {
-				t.Errorf("%s: the webhook has received %q: %v %v", rule, seen, err, responseErr)
-			}
+			want := []string{"request " + name, "response " + name}
+			must.CheckThat(t, err == nil && responseErr == nil && slices.Equal(seen, want),
+				"%s: the webhook has received %q: %v %v", rule, seen, err, responseErr)
 			path := filepath.Join(t.TempDir(), "audit.log")
 			log := must.Get((&auditFlags{path: path}).open(cmd))(t)
 			log.written = r.current.Load().written
 			log.record(t.Context(), "denied", principal.Anonymous, "server", request.Server)
 			_ = log.Close()
-			if text, _ := os.ReadFile(path); !strings.Contains(string(text), `"server":"`+name+`"`) {
-				t.Errorf("the audit log has %s", text)
-			}
+			text, _ := os.ReadFile(path)
+			must.CheckThat(t, strings.Contains(string(text), `"server":"`+name+`"`), "the audit log has %s", text)
 		}
 	}
 }
@@ -209,10 +207,8 @@ func TestStrictestPolicyDecides(t *testing.T) {
 			request := &host.Request{Server: c.server, Method: mcp.MethodCallTool, Kind: "tool", Name: c.tool,
 				Caller: new(auth.Info)}
 			d, err := r.Decide(t.Context(), request)
-			if err != nil || d.Action != c.want || !strings.Contains(d.Version, "1") ||
-				!strings.Contains(d.Version, "2") {
-				t.Errorf("%s %s: %+v %v, want %v", c.server, c.tool, d, err, c.want)
-			}
+			must.CheckThat(t, err == nil && d.Action == c.want && strings.Contains(d.Version, "1") &&
+				strings.Contains(d.Version, "2"), "%s %s: %+v %v, want %v", c.server, c.tool, d, err, c.want)
 			if hides := r.Hides(principal.Principal{}); hides == nil || hides(request) != (c.want == host.Deny) {
 				t.Errorf("%s %s: hidden is not %v", c.server, c.tool, c.want == host.Deny)
 			}
@@ -288,9 +284,7 @@ func TestRecordThatCannotBeWrittenIsReported(t *testing.T) {
 		a := must.Get((&auditFlags{path: path, required: required}).open(cmd))(t)
 		record := slog.NewRecord(time.Now(), slog.LevelInfo, "allowed", 0)
 		must.Do(t, a.Handle(t.Context(), record))
-		if err := a.Close(); err != nil { // later writes fail
-			t.Fatal(err)
-		}
+		must.Do(t, a.Close()) // later writes fail
 		for range 3 {
 			err := a.Handle(t.Context(), record)
 			must.CheckThat(t, (err != nil) == required, "required is %v: %v", required, err)
@@ -298,9 +292,7 @@ func TestRecordThatCannotBeWrittenIsReported(t *testing.T) {
 		must.CheckEqual(t, strings.Count(printed.String(), "parley: warning: cannot write the audit log: "), 1,
 			printed.String())
 		must.Do(t, os.Rename(path, path+".1"))
-		if err := a.reopen(); err == nil || !strings.Contains(err.Error(), "closed") { // that of the old file
-			t.Errorf("reopen: %v", err)
-		}
+		must.CheckFails(t, a.reopen(), "closed", "reopen") // that of the old file
 		must.Check(t, a.Handle(t.Context(), record))
 		must.Check(t, a.Close())
 		for name, lines := range map[string]int{path: 2, path + ".1": 1} { // the first counts the records that were lost

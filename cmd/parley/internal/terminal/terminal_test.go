@@ -52,9 +52,8 @@ func FuzzLineReturnsOneSanitisedLine(f *testing.F) {
 	f.Add("\x1b[2J")
 	f.Fuzz(func(t *testing.T, text string) {
 		line := Line(text)
-		if !utf8.ValidString(line) || strings.ContainsAny(line, "\n\r\t\x1b\x07\x7f") {
-			t.Errorf("Line(%q) = %q", text, line)
-		}
+		must.CheckThat(t, utf8.ValidString(line) && !strings.ContainsAny(line, "\n\r\t\x1b\x07\x7f"),
+			"Line(%q) = %q", text, line)
 	})
 }
 
@@ -144,10 +143,8 @@ func TestPauseQueuesLinesUntilResume(t *testing.T) {
 	p.Resume()
 	p.Println("after")
 	got := strings.Split(b.String(), "\n")
-	if len(got) != maxQueued+4 || got[1] != "0" || got[maxQueued] != "99" || got[maxQueued+1] != "(2 more lines)" ||
-		got[maxQueued+2] != "after" {
-		t.Errorf("output is %q", got)
-	}
+	must.CheckThat(t, len(got) == maxQueued+4 && got[1] == "0" && got[maxQueued] == "99" &&
+		got[maxQueued+1] == "(2 more lines)" && got[maxQueued+2] == "after", "output is %q", got)
 }
 
 func TestNearestReturnsTheMostSimilarName(t *testing.T) {
@@ -167,9 +164,10 @@ func TestTextsOfTheCorpus(t *testing.T) {
 		text := c.Text(t)
 		for name, shown := range map[string]string{"Line": Line(text), "Block": Block(text)} {
 			must.CheckEqual(t, shown == text, c.Want() == "unchanged", c.Place, c.Name, name, shown)
-			if strings.ContainsFunc(shown, func(r rune) bool { return unicode.Is(unicode.C, r) && r != 0x200D }) {
-				t.Errorf("%s: %s: %s has control characters: %.100q", c.Place, c.Name, name, shown)
-			}
+			must.CheckThat(t, !strings.ContainsFunc(shown, func(r rune) bool {
+				return unicode.Is(unicode.C, r) &&
+					r != 0x200D
+			}), "%s: %s: %s has control characters: %.100q", c.Place, c.Name, name, shown)
 		}
 	}
 }

@@ -55,9 +55,8 @@ func TestRequestsAndResponsesAreForwardedUnchanged(t *testing.T) {
 	body, _ := io.ReadAll(resp.Body)
 	want := "POST|" + strings.TrimPrefix(server.URL, "http://") + "|/a%2Fb/c?x=1;y=%zz|client|" + server.URL +
 		"|1|test|\x00{\"a\" :1}\n"
-	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("Mcp-Session-Id") != "s" || string(body) != want {
-		t.Errorf("%s %q\nwant %q", resp.Status, body, want)
-	}
+	must.CheckThat(t, resp.StatusCode == http.StatusTeapot && resp.Header.Get("Mcp-Session-Id") == "s" &&
+		string(body) == want, "%s %q\nwant %q", resp.Status, body, want)
 }
 
 // Requests that a web page can send to any server never get the headers of the proxy, which can be credentials.
@@ -135,14 +134,12 @@ func TestEventsAreForwardedAtOnceAndEndWithTheServer(t *testing.T) {
 		if text != ": opened\n" {
 			next <- text
 		}
-		if got, err := r.ReadString('\n'); got != text || err != nil {
-			t.Errorf("%q, %v, want %q", got, err, text)
-		}
+		got, err := r.ReadString('\n')
+		must.CheckThat(t, got == text && err == nil, "%q, %v, want %q", got, err, text)
 	}
 	close(next)
-	if _, err := r.ReadString('\n'); err == nil || err == io.EOF {
-		t.Errorf("the stream ends with %v, want that it breaks", err)
-	}
+	_, err := r.ReadString('\n')
+	must.CheckThat(t, err != nil && err != io.EOF, "the stream ends with %v, want that it breaks", err)
 }
 
 func TestABodyIsForwardedAtOnce(t *testing.T) {
@@ -228,10 +225,9 @@ func TestAServerThatCannotBeReachedIsABadGateway(t *testing.T) {
 	server.Close()
 	resp := must.Get(http.Get(proxy.URL))(t)
 	defer resp.Body.Close()
-	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadGateway ||
-		!strings.Contains(string(body), "connection refused") {
-		t.Errorf("%s %s", resp.Status, body)
-	}
+	body, _ := io.ReadAll(resp.Body)
+	must.CheckThat(t, resp.StatusCode == http.StatusBadGateway && strings.Contains(string(body), "connection refused"),
+		"%s %s", resp.Status, body)
 }
 
 // earlyTransport responds before it reads the body of the request.
@@ -382,9 +378,8 @@ func TestTheExitCodeAndStderrAreThoseOfTheServer(t *testing.T) {
 		t.Errorf("%d, %v, %q", code, err, stderr.String())
 	}
 	c.Server.Path = "no-such-program"
-	if _, err := c.Run(); err == nil {
-		t.Error("no error of a program that does not exist")
-	}
+	_, err := c.Run()
+	must.CheckThat(t, err != nil, "no error of a program that does not exist")
 }
 
 func TestSignalsAreForwarded(t *testing.T) {
@@ -399,9 +394,8 @@ func TestSignalsAreForwarded(t *testing.T) {
 			_, _ = io.ReadFull(answers, make([]byte, len("ready\n")))
 			signals <- s
 		}()
-		if code, err := c.Run(); code != want || err != nil {
-			t.Errorf("%v: exit code %d, %v, want %d", s, code, err, want)
-		}
+		code, err := c.Run()
+		must.CheckThat(t, code == want && err == nil, "%v: exit code %d, %v, want %d", s, code, err, want)
 		client.Close()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/parley-mcp/parley/cmd/parley/internal/terminal/output"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -22,9 +23,8 @@ func TestMessagesFollowTheirRoles(t *testing.T) {
 	})
 	want := "user:\na question\n\nassistant:\nan answer\n\nuser:\n[image, image/png, 2 bytes; save it with --save " +
 		"DIR]\n"
-	if diff := cmp.Diff(want, c.b.String()); diff != "" {
-		t.Errorf("(- want, + got)\n%s", diff)
-	}
+	diff := cmp.Diff(want, c.b.String())
+	must.CheckThat(t, diff == "", "(- want, + got)\n%s", diff)
 }
 
 func TestTextEndsWithANewlineAndOtherContentsAreUnchanged(t *testing.T) {
@@ -41,9 +41,8 @@ func TestTextEndsWithANewlineAndOtherContentsAreUnchanged(t *testing.T) {
 			"[resource a:b]\nx\n[resource a:c, image/png, 1 byte; save it with --save DIR]\n"},
 	} {
 		var b strings.Builder
-		if err := printContents(&b, c.contents, nil); err != nil || b.String() != c.want {
-			t.Errorf("printed %q, %v, want %q", b.String(), err, c.want)
-		}
+		err := printContents(&b, c.contents, nil)
+		must.CheckThat(t, err == nil && b.String() == c.want, "printed %q, %v, want %q", b.String(), err, c.want)
 	}
 }
 
@@ -78,9 +77,8 @@ the contents
 [image, image/gif, 1 byte; saved as dir/picture.gif]
 [content of the unknown type hologram; use --output json]
 `
-	if diff := cmp.Diff(want, c.b.String()); diff != "" {
-		t.Errorf("(- want, + got)\n%s", diff)
-	}
+	diff := cmp.Diff(want, c.b.String())
+	must.CheckThat(t, diff == "", "(- want, + got)\n%s", diff)
 }
 
 func TestStructuredContentIsPrintedWithoutOtherContent(t *testing.T) {
@@ -114,9 +112,8 @@ func TestChangesToComparesEntries(t *testing.T) {
 		"- tool gone; + tool new; ~ tool other: description, title"; got != want {
 		t.Errorf("changes %s, want %s", got, want)
 	}
-	if events := now.changesTo(now); len(events) != 0 {
-		t.Errorf("changes of an equal snapshot: %+v", events)
-	}
+	events := now.changesTo(now)
+	must.CheckEqual(t, len(events), 0, "changes of an equal snapshot", events)
 }
 
 func TestEventsAreSanitisedLines(t *testing.T) {
@@ -129,13 +126,10 @@ func TestEventsAreSanitisedLines(t *testing.T) {
 		r.report(event{Event: eventLost, Error: "gone\x07"})
 		r.report(event{Event: eventLog, Level: mcp.LevelInfo, Data: json.RawMessage(`"x\u001b"`)})
 		out := b.String()
-		if strings.Count(out, "\n") != 3 || strings.ContainsAny(out, "\x1b\x07") {
-			t.Errorf("output %q", out)
-		}
+		must.CheckThat(t, strings.Count(out, "\n") == 3 && !strings.ContainsAny(out, "\x1b\x07"), "output %q", out)
 		for line := range strings.Lines(out) {
-			if asJSON != json.Valid([]byte(line)) || !asJSON && !strings.HasPrefix(line, "09:30:00 ") {
-				t.Errorf("line %q", line)
-			}
+			must.CheckThat(t, asJSON == json.Valid([]byte(line)) && (asJSON || strings.HasPrefix(line, "09:30:00 ")),
+				"line %q", line)
 		}
 	}
 }
@@ -144,9 +138,7 @@ func TestReporterReturnsTheErrorOfItsWriter(t *testing.T) {
 	reader, writer := io.Pipe()
 	_ = reader.Close()
 	r := newReporter(writer, output.Table)
-	if r.failed() != nil {
-		t.Error("failed() != nil before the first event")
-	}
+	must.Check(t, r.failed(), "failed() != nil before the first event")
 	if r.report(event{Event: eventRegained}); r.failed() == nil {
 		t.Error("failed() == nil after writing to a closed pipe")
 	}
@@ -161,18 +153,16 @@ func TestLogLineReturnsOneLine(t *testing.T) {
 		`[1,2]`:                                            "server: info: disk: [1,2]",
 		`null`:                                             "server: info: disk:",
 	} {
-		if got := logLine(mcp.LoggingMessageParams{Level: mcp.LevelInfo, Logger: "disk",
-			Data: json.RawMessage(data)}); got != want {
-			t.Errorf("logLine of %s = %q, want %q", data, got, want)
-		}
+		got := logLine(mcp.LoggingMessageParams{Level: mcp.LevelInfo, Logger: "disk",
+			Data: json.RawMessage(data)})
+		must.CheckThat(t, got == want, "logLine of %s = %q, want %q", data, got, want)
 	}
 }
 
 func TestUnknownToolOfLargeCatalogueNamesTheSearch(t *testing.T) {
 	err := unknownName("tool", "files__greet", []string{"call_tool", "describe_tool", "search_tools"})
-	if want := "find it with search_tools, and call it with call_tool"; !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %q", err, want)
-	}
+	want := "find it with search_tools, and call it with call_tool"
+	must.CheckContains(t, err.Error(), want, err)
 }
 
 // The SDKs for TypeScript, Python, Go, C#, Kotlin and Java write these texts.
@@ -183,8 +173,7 @@ func TestErrorsAboutUnknownToolsAreRecognized(t *testing.T) {
 		"No such tool: gret": true, "The tool gret does not exist": true,
 		"the file /tmp/a was not found": false, "gret failed: out of memory": false, "Unknown city Oslo": false, "": false,
 	} {
-		if got := saysUnknown(text, "gret"); got != want {
-			t.Errorf("%q: %t", text, got)
-		}
+		got := saysUnknown(text, "gret")
+		must.CheckThat(t, got == want, "%q: %t", text, got)
 	}
 }

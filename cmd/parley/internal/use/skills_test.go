@@ -132,9 +132,8 @@ func TestHostileSkillsAreNotInstalled(t *testing.T) {
 		dir := t.TempDir()
 		_, err := runSkills(t, "install", startSkills(t, test.listed, test.served), "skill://one/SKILL.md", "--dir", dir, "--yes")
 		left := filesIn(t, dir)
-		if err == nil || !strings.Contains(err.Error(), want) || len(left) > 0 {
-			t.Errorf("%s: %v; %q", want, err, left)
-		}
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), want) && len(left) == 0,
+			"%s: %v; %q", want, err, left)
 	}
 }
 
@@ -146,9 +145,8 @@ func TestInstallFollowsNoLink(t *testing.T) {
 	for name, installs := range map[string]bool{"one": false, ".one.incomplete": true, ".one.lock": false} {
 		dir := t.TempDir()
 		must.Do(t, os.Symlink(outside, filepath.Join(dir, name)))
-		if _, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes"); (err == nil) != installs {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := runSkills(t, "install", url, "one", "--dir", dir, "--yes")
+		must.CheckEqual(t, err == nil, installs, name, err)
 	}
 	must.CheckEqual(t, fmt.Sprint(filesIn(t, outside)), "[kept]", "files outside of the directory")
 }
@@ -198,9 +196,7 @@ func TestVerifyReportsEachSkill(t *testing.T) {
 		"ok      skill://one/SKILL.md: 2 files\n")
 	changed := startSkills(t, files, map[string]string{"SKILL.md": skillMain, "a.md": "b"})
 	out, err := runSkills(t, "verify", changed, "-o", "json")
-	if err == nil || err.Error() != "1 of 1 skill could not be verified" ||
-		!strings.Contains(out, "its digest is not") {
-		t.Errorf("%s, %v", out, err)
-	}
+	must.CheckThat(t, err != nil && err.Error() == "1 of 1 skill could not be verified" &&
+		strings.Contains(out, "its digest is not"), "%s, %v", out, err)
 	must.Check(t, must.Err(runSkills(t, "ls", startSkills(t, nil, nil))))
 }

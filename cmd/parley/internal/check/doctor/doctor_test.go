@@ -181,9 +181,8 @@ func TestFaultsOfAnEndpointAreFound(t *testing.T) {
 		"note resources: a resource has no MIME type",
 		"problem templates: a URI template is invalid (RFC 6570): x:{y ->",
 	} {
-		if !slices.ContainsFunc(findings, func(f string) bool { return strings.HasPrefix(f, want) }) {
-			t.Errorf("no finding %q", want)
-		}
+		must.CheckThat(t, slices.ContainsFunc(findings, func(f string) bool { return strings.HasPrefix(f, want) }),
+			"no finding %q", want)
 	}
 	if t.Failed() {
 		t.Log(cut(findings))
@@ -204,14 +203,11 @@ func TestAServerThatCannotBeReachedIsExplained(t *testing.T) {
 	address := web.URL
 	web.Close()
 	findings, err := examine(t, client.URL(address))
-	if err == nil || len(findings) != 1 || !strings.HasPrefix(findings[0], "problem address: ") ||
-		!strings.HasSuffix(findings[0], "start the server, or check the port") {
-		t.Errorf("%v %q", err, findings)
-	}
+	must.CheckThat(t, err != nil && len(findings) == 1 && strings.HasPrefix(findings[0], "problem address: ") &&
+		strings.HasSuffix(findings[0], "start the server, or check the port"), "%v %q", err, findings)
 	findings, err = examine(t, client.Command("no-such-program-of-a-test"))
-	if err == nil || len(findings) != 1 || !strings.HasPrefix(findings[0], "problem connect: ") {
-		t.Errorf("%v %q", err, findings)
-	}
+	must.CheckThat(t, err != nil && len(findings) == 1 && strings.HasPrefix(findings[0], "problem connect: "),
+		"%v %q", err, findings)
 }
 
 func TestCertificatesAreExamined(t *testing.T) {
@@ -222,10 +218,8 @@ func TestCertificatesAreExamined(t *testing.T) {
 	web.StartTLS()
 	defer web.Close()
 	findings, err := examine(t, client.URL(web.URL))
-	if err == nil || !strings.HasPrefix(findings[len(findings)-1], "problem tls: ") ||
-		!strings.Contains(findings[len(findings)-1], "install a certificate") {
-		t.Errorf("%v %q", err, findings)
-	}
+	must.CheckThat(t, err != nil && strings.HasPrefix(findings[len(findings)-1], "problem tls: ") &&
+		strings.Contains(findings[len(findings)-1], "install a certificate"), "%v %q", err, findings)
 }
 
 // The name of the server cannot be resolved here.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestChangesAreFound(t *testing.T) {
@@ -34,8 +36,7 @@ func TestChangesAreFound(t *testing.T) {
 			}
 			got = append(got, line)
 		}
-		if diff := cmp.Diff(test.want, strings.Join(got, "\n")); diff != "" {
-			t.Errorf("%s and %s:\n%s", test.a, test.b, diff)
-		}
+		diff := cmp.Diff(test.want, strings.Join(got, "\n"))
+		must.CheckThat(t, diff == "", "%s and %s:\n%s", test.a, test.b, diff)
 	}
 }

@@ -65,9 +65,8 @@ func run(t *testing.T, s *server.Server, r mcp.Revision, text string, o Options)
 
 func TestTheExampleOfTheDocumentationPassesEverywhere(t *testing.T) {
 	f := must.Get(Read(docs+"demo.test.yaml", env))(t)
-	if !f.AllRevisions || f.Revisions != nil || len(f.Command) != 3 {
-		t.Errorf("revisions %v, command %v", f.Revisions, f.Command)
-	}
+	must.CheckThat(t, f.AllRevisions && f.Revisions == nil && len(f.Command) == 3,
+		"revisions %v, command %v", f.Revisions, f.Command)
 	mcptest.Everywhere(t, func() *server.Server { return demo.New("1") }, func(t *testing.T, c *client.Client) {
 		o := options()
 		passed := 0
@@ -84,9 +83,7 @@ func TestTheExampleOfTheDocumentationPassesEverywhere(t *testing.T) {
 		if c.Revision() >= mcp.V20250618 {
 			want = 12
 		}
-		if passed != want {
-			t.Errorf("%d tests passed, want %d", passed, want)
-		}
+		must.CheckThat(t, passed == want, "%d tests passed, want %d", passed, want)
 	}, f.Configure)
 }
 
@@ -124,9 +121,7 @@ func TestMistakesInFilesAreReportedWithTheirPosition(t *testing.T) {
 		"tests: [{call: x, capture: {a-b: /a}}]":      "tests/0/capture/a-b",
 	} {
 		_, err := read(t, text)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
-		}
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), want), "%s\ngot  %v\nwant %s", text, err, want)
 	}
 }
 
@@ -211,9 +206,8 @@ func TestFailuresShowWhatWasExpected(t *testing.T) {
 		got := run(t, demo.New("1"), mcp.Latest, text, options())
 		_, got, _ = strings.Cut(got, "\n")
 		_, got, _ = strings.Cut(got, ": ")
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s\n%s", text, diff)
-		}
+		diff := cmp.Diff(want, got)
+		must.CheckThat(t, diff == "", "%s\n%s", text, diff)
 	}
 }
 
@@ -243,9 +237,7 @@ func TestCapturedValuesKeepTheirTypes(t *testing.T) {
   FAIL  call greet (2)
         f:14: request: ${never} has no value, because the test that captures it has failed or was left out
 `
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, got), "")
 }
 
 func TestTestsAreSelectedAndSkipped(t *testing.T) {
@@ -265,9 +257,7 @@ func TestTestsAreSelectedAndSkipped(t *testing.T) {
           got  a tool error: "this tool always fails"
   skip  call greet (an earlier test has failed)
 `
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, got), "")
 }
 
 func TestSeveralQuestionsAreAnsweredByTheirTexts(t *testing.T) {
@@ -286,9 +276,8 @@ func TestSeveralQuestionsAreAnsweredByTheirTexts(t *testing.T) {
     answers: [{action: cancel}]
     expect: {excludes: Thank you}
 `, options())
-		if want := "  ok    call plan_trip\n  ok    call terms\n  ok    call terms (2)\n"; got != want {
-			t.Errorf("%s:\n%s", r, got)
-		}
+		want := "  ok    call plan_trip\n  ok    call terms\n  ok    call terms (2)\n"
+		must.CheckThat(t, got == want, "%s:\n%s", r, got)
 	}
 }
 
@@ -309,9 +298,8 @@ func wrong() *server.Server {
 
 func TestOutputThatDoesNotMatchItsSchemaFailsTheTest(t *testing.T) {
 	got := run(t, wrong(), mcp.Latest, "  - {call: add, arguments: {a: 2, b: 3}}", options())
-	if !strings.Contains(got, "FAIL") || !strings.Contains(got, "the result does not match the tool's output schema") {
-		t.Error(got)
-	}
+	must.CheckThat(t, strings.Contains(got, "FAIL") &&
+		strings.Contains(got, "the result does not match the tool's output schema"), "%v", got)
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
@@ -335,9 +323,7 @@ func TestReferencesAreReplacedInStringsOnly(t *testing.T) {
 		`"expect":{"at":{"/c":"$${a}"},"text":"$a","matches":"${a}"}}`))
 	want := `{"arguments":{"${a}":{"x":1.50},"b":["is text","text",1e2,"Oslo"]},"read":"{\"x\":1.50}",` +
 		`"expect":{"at":{"/c":"${a}"},"text":"$a","matches":"${a}"}}`
-	if err != nil || string(got) != want {
-		t.Errorf("got %s %v, want %s", got, err, want)
-	}
+	must.CheckThat(t, err == nil && string(got) == want, "got %s %v, want %s", got, err, want)
 }
 
 func TestAnswersAreUsedOnce(t *testing.T) {
@@ -352,9 +338,8 @@ func TestAnswersAreUsedOnce(t *testing.T) {
 		{mcp.ElicitModeForm, mcp.ElicitResult{Action: mcp.ElicitCancel}},
 	} {
 		got, err := q.answer(&mcp.ElicitParams{Mode: test.mode})
-		if err != nil || got.Action != test.want.Action || string(got.Content) != string(test.want.Content) {
-			t.Errorf("got %+v %v, want %+v", got, err, test.want)
-		}
+		must.CheckThat(t, err == nil && got.Action == test.want.Action &&
+			string(got.Content) == string(test.want.Content), "got %+v %v, want %+v", got, err, test.want)
 	}
 	if _, err := q.answer(&mcp.ElicitParams{Message: "More?"}); err == nil || len(q.unanswered) != 1 {
 		t.Errorf("got %v, unanswered %q", err, q.unanswered)
@@ -368,9 +353,7 @@ func TestCompletionSendsTheOtherArguments(t *testing.T) {
 		Argument: mcp.CompleteArgument{Name: "b", Value: "x"},
 		Context:  &mcp.CompleteContext{Arguments: map[string]string{"a": "y"}},
 	}
-	if diff := cmp.Diff(want, c.params()); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, c.params()), "")
 }
 
 func TestResultsAreComparedWithExpectations(t *testing.T) {
@@ -386,9 +369,7 @@ func TestResultsAreComparedWithExpectations(t *testing.T) {
 	got := check(&outcome{text: strings.Repeat("é", 1000), took: 1234567 * time.Microsecond})
 	for _, want := range []string{"got  \"" + strings.Repeat("é", maxShown-1) + "…\n",
 		"want 1s\n          got  1.23s\n"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
-		}
+		must.CheckThat(t, strings.Contains(got, want), "no %q in\n%s", want, got)
 	}
 }
 
@@ -419,9 +400,7 @@ func TestReferencesWorkInRequestsAndLinesAreThoseOfTheMembers(t *testing.T) {
           want a tool error
           got  error -32602: "unknown tool: \"none\""
 `
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, got), "")
 }
 
 // junit returns reports in the form of JUnit, as a decoder of XML reads them.
@@ -430,17 +409,14 @@ func junit(t *testing.T, reports []*Report) (decoded junitSuites, text string) {
 	var b strings.Builder
 	must.Do(t, WriteJUnit(&b, reports))
 	decoder := xml.NewDecoder(strings.NewReader(b.String()))
-	if err := decoder.Decode(&decoded); err != nil {
-		t.Fatalf("%v:\n%s", err, b.String())
-	}
+	err := decoder.Decode(&decoded)
+	must.That(t, err == nil, "%v:\n%s", err, b.String())
 	for {
 		token, err := decoder.Token()
 		if space, ok := token.(xml.CharData); ok && strings.TrimSpace(string(space)) == "" {
 			continue
 		}
-		if !errors.Is(err, io.EOF) {
-			t.Errorf("%v follows (%v):\n%s", token, err, b.String())
-		}
+		must.CheckThat(t, errors.Is(err, io.EOF), "%v follows (%v):\n%s", token, err, b.String())
 		return decoded, b.String()
 	}
 }
@@ -459,10 +435,8 @@ func TestJUnitHasEachResult(t *testing.T) {
 			}},
 		{File: "b.yaml", Time: begin, Error: "connection refused", Tests: []*Result{{Name: "x", Status: Passed}}},
 	})
-	if got.Tests != 5 || got.Failures != 1 || got.Errors != 1 || got.Skipped != 1 || got.Time != 2.5 ||
-		len(got.Suites) != 2 {
-		t.Fatalf("%+v", got)
-	}
+	must.That(t, got.Tests == 5 && got.Failures == 1 && got.Errors == 1 && got.Skipped == 1 && got.Time == 2.5 &&
+		len(got.Suites) == 2, "%+v", got)
 	for _, want := range []string{
 		`<testsuites tests="5" failures="1" errors="1" skipped="1" time="2.500">`,
 		`<testsuite name="a.yaml (2026-07-28)" file="a.yaml" timestamp="2026-08-01T12:00:00" tests="3" failures="1"`,
@@ -472,25 +446,17 @@ func TestJUnitHasEachResult(t *testing.T) {
 		`<skipped message="not for revision 2026-07-28"></skipped>`,
 		`<error message="connection refused" type="connection">connection refused</error>`,
 	} {
-		if !strings.Contains(written, want) {
-			t.Errorf("%s\nhas no %s", written, want)
-		}
+		must.CheckThat(t, strings.Contains(written, want), "%s\nhas no %s", written, want)
 	}
 	a, b := got.Suites[0], got.Suites[1]
-	if a.Name != "a.yaml (2026-07-28)" || a.Tests != 3 || a.Failures != 1 || a.Errors != 0 || a.Skipped != 1 ||
-		a.Timestamp != "2026-08-01T12:00:00" || len(a.Cases) != 3 {
-		t.Fatalf("%+v", a)
-	}
+	must.That(t, a.Name == "a.yaml (2026-07-28)" && a.Tests == 3 && a.Failures == 1 && a.Errors == 0 &&
+		a.Skipped == 1 && a.Timestamp == "2026-08-01T12:00:00" && len(a.Cases) == 3, "%+v", a)
 	want := &junitProblem{"a.yaml:7: at /structuredContent/unit", "at",
 		"a.yaml:7: at /structuredContent/unit\n  want \"celsius\"\n  got  \"fahrenheit\"\na.yaml:5: request: not " +
 			"finished\n"}
-	if diff := cmp.Diff(want, a.Cases[1].Failure); diff != "" {
-		t.Error(diff)
-	}
-	if b.Name != "b.yaml" || b.Tests != 2 || b.Failures != 0 || b.Errors != 1 || len(b.Cases) != 2 ||
-		b.Cases[1].Error == nil || b.Cases[1].Error.Message != "connection refused" {
-		t.Errorf("%+v", b)
-	}
+	must.CheckEqual(t, cmp.Diff(want, a.Cases[1].Failure), "")
+	must.CheckThat(t, b.Name == "b.yaml" && b.Tests == 2 && b.Failures == 0 && b.Errors == 1 && len(b.Cases) == 2 &&
+		b.Cases[1].Error != nil && b.Cases[1].Error.Message == "connection refused", "%+v", b)
 }
 
 func TestJUnitIsValidXMLForEveryText(t *testing.T) {
@@ -504,8 +470,7 @@ func TestJUnitIsValidXMLForEveryText(t *testing.T) {
 		got, _ := junit(t, []*Report{{File: text, Target: text,
 			Tests: []*Result{{Name: text, Status: Skipped, Reason: text}}, Error: text}})
 		c := got.Suites[0].Cases
-		if got.Suites[0].Name != want || c[0].Name != want || c[0].Skipped.Message != want || c[1].Error.Text != want {
-			t.Errorf("%q: got %+v, want %q", text, got, want)
-		}
+		must.CheckThat(t, got.Suites[0].Name == want && c[0].Name == want && c[0].Skipped.Message == want &&
+			c[1].Error.Text == want, "%q: got %+v, want %q", text, got, want)
 	}
 }

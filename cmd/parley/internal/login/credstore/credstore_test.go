@@ -73,9 +73,8 @@ func TestKeyIsStoredInTheKeyring(t *testing.T) {
 	dir, r := filepath.Join(t.TempDir(), "a", "b"), &ring{}
 	save(t, New(dir, r), "planted secret")
 	load(t, New(dir, r), "planted secret")
-	if _, err := os.Stat(filepath.Join(dir, keyFile)); err == nil {
-		t.Error("a key file was created")
-	}
+	_, err := os.Stat(filepath.Join(dir, keyFile))
+	must.CheckThat(t, err != nil, "a key file was created")
 	must.CheckContains(t, New(dir, r).Location(), "keyring", "Location() =")
 	checkPrivate(t, dir)
 
@@ -126,15 +125,13 @@ func TestEmptyStoreCreatesNoFilesAndNoKey(t *testing.T) {
 	dir, r := filepath.Join(t.TempDir(), "absent"), &ring{}
 	s := New(dir, r)
 	load(t, s, "")
-	if keys, err := s.Keys(t.Context()); keys != nil || err != nil {
-		t.Errorf("Keys() = %q, %v, want none", keys, err)
-	}
+	keys, err := s.Keys(t.Context())
+	must.CheckThat(t, keys == nil && err == nil, "Keys() = %q, %v, want none", keys, err)
 	unlock := must.Get(s.Lock(t.Context(), "server x"))(t)
 	unlock()
 	must.Do(t, s.Save(t.Context(), "server x", nil))
-	if _, err := os.Stat(dir); err == nil || r.sets > 0 {
-		t.Error("a directory or a key was created")
-	}
+	_, err = os.Stat(dir)
+	must.CheckThat(t, err != nil && r.sets <= 0, "a directory or a key was created")
 	save(t, New(dir, r), "from another process")
 	load(t, s, "from another process")
 }
@@ -176,15 +173,13 @@ func TestKeyringIsUsedOnlyWithinASession(t *testing.T) {
 
 func TestSystemKeyringReportsMissingSecrets(t *testing.T) {
 	keyring.MockInit() // do not use the user's keyring
-	if secret, err := (system{}).Get("x"); !errors.Is(err, keyring.ErrNotFound) || secret != "" {
-		t.Errorf("Get() = %q, %v", secret, err)
-	}
+	secret, err := (system{}).Get("x")
+	must.CheckThat(t, errors.Is(err, keyring.ErrNotFound) && secret == "", "Get() = %q, %v", secret, err)
 	must.Do(t, (system{}).Set("x", "planted"))
 	must.CheckEqual(t, must.Get((system{}).Get("x"))(t), "planted", "Get() =")
 	keyring.MockInitWithError(errors.New("locked"))
-	if _, err := (system{}).Get("x"); err == nil || errors.Is(err, keyring.ErrNotFound) {
-		t.Errorf("Get() with a locked keyring: %v", err)
-	}
+	_, err = (system{}).Get("x")
+	must.CheckThat(t, err != nil && !errors.Is(err, keyring.ErrNotFound), "Get() with a locked keyring: %v", err)
 }
 
 func TestLoginErrorContainsAQuotedCommand(t *testing.T) {
@@ -207,9 +202,8 @@ func TestLoginErrorContainsAQuotedCommand(t *testing.T) {
 			Previous: []string{}}, `--scope --port=1 https://example.com/mcp`},
 	} {
 		err := new(Authorizer).withLoginAdvice(&oauth.InteractionError{Request: test.request}, "")
-		if !strings.HasSuffix(err.Error(), test.want) || !errors.Is(err, oauth.ErrInteraction) {
-			t.Errorf("error %q, want the suffix %q", err, test.want)
-		}
+		must.CheckThat(t, strings.HasSuffix(err.Error(), test.want) && errors.Is(err, oauth.ErrInteraction),
+			"error %q, want the suffix %q", err, test.want)
 	}
 }
 

@@ -14,9 +14,8 @@ func TestRootOfReturnsAFileURI(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "my project")
 	must.CheckFails(t, must.Err(RootOf(dir)), "no such file or directory", "error for a missing directory")
 	root, err := RootOf(".")
-	if err != nil || !strings.HasPrefix(root.URI, "file:///") || root.Name == "." || root.Name == "" {
-		t.Errorf("rootOf(.) = %+v, %v", root, err)
-	}
+	must.CheckThat(t, err == nil && strings.HasPrefix(root.URI, "file:///") && root.Name != "." && root.Name != "",
+		"rootOf(.) = %+v, %v", root, err)
 	must.CheckFails(t, must.Err(RootOf("roots_test.go")), "must be a directory", "error for a file")
 }
 
@@ -31,10 +30,8 @@ func TestRootsOfAServerAreItsDirectories(t *testing.T) {
 		roots := must.Get(RootsOf(&c.Servers[i], &config.Values{}))(t)
 		got = append(got, roots)
 	}
-	if len(got[0]) != 1 || got[0][0].URI != "file://"+dir || got[1] == nil || len(got[1]) != 0 || got[2] != nil ||
-		!c.Servers[0].Trusted || c.Servers[1].Trusted {
-		t.Errorf("roots: %+v", got)
-	}
+	must.CheckThat(t, len(got[0]) == 1 && got[0][0].URI == "file://"+dir && got[1] != nil && len(got[1]) == 0 &&
+		got[2] == nil && c.Servers[0].Trusted && !c.Servers[1].Trusted, "roots: %+v", got)
 	if _, err := RootsOf(&c.Servers[3], &config.Values{}); err == nil || !strings.HasPrefix(err.Error(), "roots: ") {
 		t.Errorf("missing directory: %v", err)
 	}

@@ -152,10 +152,9 @@ func TestPrintedErrorsAreBounded(t *testing.T) {
 	for _, format := range []output.Format{output.Table, output.JSON} {
 		var b strings.Builder
 		Print(&b, errors.New(`unknown argument "x"; the arguments are `+long), ExitOther, format)
-		if text := b.String(); len(text) > 3*maxText || !strings.Contains(text, "unknown argument") ||
-			!strings.Contains(text, " bytes) … ") {
-			t.Errorf("%v: %d bytes: %.200s", format, len(text), text)
-		}
+		text := b.String()
+		must.CheckThat(t, len(text) <= 3*maxText && strings.Contains(text, "unknown argument") &&
+			strings.Contains(text, " bytes) … "), "%v: %d bytes: %.200s", format, len(text), text)
 	}
 }
 
@@ -181,9 +180,8 @@ func TestWhatAConfinedProgramWasDeniedNamesTheSetting(t *testing.T) {
 		if !strings.Contains(want, "add") && !strings.Contains(want, "set") {
 			subject = self // it may be parley itself
 		}
-		if !strings.Contains(text, want) || !strings.HasPrefix(text, "cannot connect to "+subject+": ") {
-			t.Errorf("%q: %s", stderr, text)
-		}
+		must.CheckThat(t, strings.Contains(text, want) && strings.HasPrefix(text, "cannot connect to "+subject+": "),
+			"%q: %s", stderr, text)
 	}
 	text := explain("command node", 1, "EACCES: permission denied, open '/a'")
 	must.CheckThat(t, !strings.Contains(text, "confine"), "a program that is not confined: %s", text)

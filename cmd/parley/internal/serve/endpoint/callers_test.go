@@ -61,9 +61,8 @@ func TestSettingsOfCallersAreChecked(t *testing.T) {
 		"scope=mcp": "requires an issuer or API keys",
 	} {
 		_, err := flagOf(strings.Fields(words)...)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %q", words, err, want)
-		}
+		must.CheckThat(t, (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want)),
+			"%s: %v; want %q", words, err, want)
 	}
 }
 

@@ -103,10 +103,9 @@ func TestRenewedCertificatesAreServedToNewConnections(t *testing.T) {
 	for range 3 {
 		must.CheckEqual(t, renewed(), 2, "after a renewal that failed")
 	}
-	if out := s.output.String(); strings.Count(out, "the previous certificate stays in use") != 1 ||
-		!strings.Contains(out, "private key does not match") {
-		t.Errorf("printed %s", out)
-	}
+	out := s.output.String()
+	must.CheckThat(t, strings.Count(out, "the previous certificate stays in use") == 1 &&
+		strings.Contains(out, "private key does not match"), "printed %s", out)
 	writeCertificate(t, 4, cert, key)
 	must.CheckEqual(t, renewed(), 4, "after a correct renewal")
 	must.Do(t, os.Remove(key))
@@ -131,14 +130,12 @@ func TestTLSIsRequiredAndAtLeast12(t *testing.T) {
 			conn.Close()
 		}
 	}
-	if resp, body := s.request(t, "POST", "http://"+address+Path,
-		initialize); resp.StatusCode != http.StatusBadRequest ||
-		!strings.Contains(body, "HTTPS") {
-		t.Errorf("without TLS: %s %s", resp.Status, body)
-	}
+	resp, body := s.request(t, "POST", "http://"+address+Path,
+		initialize)
+	must.CheckThat(t, resp.StatusCode == http.StatusBadRequest && strings.Contains(body, "HTTPS"),
+		"without TLS: %s %s", resp.Status, body)
 	writeCertificate(t, 2, cert, "")
-	if _, err := serveWith(t, new(Flags), "--tls-cert", cert, "--tls-key", key); err == nil ||
-		!strings.Contains(err.Error(), "private key does not match") || !strings.Contains(err.Error(), "--tls-key") {
-		t.Errorf("with another key: %v", err)
-	}
+	_, err := serveWith(t, new(Flags), "--tls-cert", cert, "--tls-key", key)
+	must.CheckThat(t, err != nil && strings.Contains(err.Error(), "private key does not match") &&
+		strings.Contains(err.Error(), "--tls-key"), "with another key: %v", err)
 }

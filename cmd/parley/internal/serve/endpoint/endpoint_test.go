@@ -149,9 +149,8 @@ func TestKeyFileHasOneKeyPerLine(t *testing.T) {
 	} {
 		must.Do(t, os.WriteFile(file, []byte(c.text), 0o600))
 		s, err := applyStore(t, "--key-file", file)
-		if len(s.Keys) != c.keys || s.Store != nil || (err == nil) != (c.want == "") {
-			t.Errorf("%q: %d keys, store %v, error %v", c.text, len(s.Keys), s.Store, err)
-		}
+		must.CheckThat(t, len(s.Keys) == c.keys && s.Store == nil && (err == nil) == (c.want == ""),
+			"%q: %d keys, store %v, error %v", c.text, len(s.Keys), s.Store, err)
 		if err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret!")) {
 			t.Errorf("%q: error %v, want one with %q and without the key", c.text, err, c.want)
 		}
@@ -260,10 +259,8 @@ func TestReadinessDependsOnTheStore(t *testing.T) {
 		}, http.StatusOK, `{"ready":true,"store":"reachable"}`},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			if status, body := readyz(checkOf(&checkedStore{get: test.get})); status != test.status ||
-				body != test.body {
-				t.Errorf("%s: %d %s", name, status, body)
-			}
+			status, body := readyz(checkOf(&checkedStore{get: test.get}))
+			must.CheckThat(t, status == test.status && body == test.body, "%s: %d %s", name, status, body)
 		})
 	}
 }
@@ -276,9 +273,8 @@ func TestReadinessNamesWhatTheStoreDoesNotDo(t *testing.T) {
 		`{"ready":false,"store":"incomplete","missing":["subscribe (SUBSCRIBE)"]}`: {get: found, subscribe: secret},
 	} {
 		r := checkOf(kv)
-		if status, got := readyz(r); status != http.StatusServiceUnavailable || got != body {
-			t.Errorf("%d %s, want %s", status, got, body)
-		}
+		status, got := readyz(r)
+		must.CheckThat(t, status == http.StatusServiceUnavailable && got == body, "%d %s, want %s", status, got, body)
 		report := r.report(t.Context())
 		must.CheckContains(t, report.Text(), "store: incomplete\nstore: cannot ", "parley ready prints")
 	}

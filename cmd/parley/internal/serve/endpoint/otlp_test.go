@@ -64,9 +64,7 @@ func TestFlagAndVariablesSayWhatIsExportedAndWhere(t *testing.T) {
 			var warnings []string
 			e := must.Get(newExporter(t.Context(), c.flag, func(text string) { warnings = append(warnings, text) }))(t)
 			must.CheckContains(t, strings.Join(warnings, "\n"), c.warning)
-			if c.warning == "" && len(warnings) > 0 {
-				t.Errorf("warnings %q", warnings)
-			}
+			must.CheckThat(t, c.warning != "" || len(warnings) == 0, "warnings %q", warnings)
 			if e != nil && e.traces != nil {
 				_, span := e.traces.Tracer("test").Start(t.Context(), "span")
 				span.End()
@@ -87,10 +85,8 @@ func TestFlagAndVariablesSayWhatIsExportedAndWhere(t *testing.T) {
 func TestInvalidURLsOfACollectorAreErrorsWithoutSecrets(t *testing.T) {
 	for _, text := range []string{"collector", "localhost:4318", "grpc://h", "http://u:s3cret@h", "http://"} {
 		_, err := newExporter(t.Context(), text, func(string) {})
-		if err == nil || !strings.HasPrefix(err.Error(), "--otlp must be the URL of a collector") ||
-			strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", text, err)
-		}
+		must.CheckThat(t, err != nil && strings.HasPrefix(err.Error(), "--otlp must be the URL of a collector") &&
+			!strings.Contains(err.Error(), "s3cret"), "%s: %v", text, err)
 	}
 }
 

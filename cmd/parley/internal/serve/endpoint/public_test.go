@@ -131,16 +131,14 @@ func TestABrowserUsesTheEndpointBehindAProxy(t *testing.T) {
 			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers",
 			"content-type,mcp-protocol-version")
 		if tc.allowed {
-			if ask.StatusCode != http.StatusNoContent ||
-				ask.Header.Get("Access-Control-Allow-Headers") != "content-type, mcp-protocol-version" {
-				t.Errorf("%s: %s %v", tc.origin, ask.Status, ask.Header)
-			}
+			must.CheckThat(t, ask.StatusCode == http.StatusNoContent &&
+				ask.Header.Get("Access-Control-Allow-Headers") == "content-type, mcp-protocol-version",
+				"%s: %s %v", tc.origin, ask.Status, ask.Header)
 			resp, body := s.request(t, "POST", proxy.URL+"/base", initialize, "Host", "mcp.example.com", "Origin",
 				tc.origin)
-			if resp.StatusCode != http.StatusOK || resp.Header.Get("Access-Control-Allow-Origin") != tc.origin ||
-				!strings.Contains(body, `"serverInfo"`) {
-				t.Errorf("%s: %s %v %s", tc.origin, resp.Status, resp.Header, body)
-			}
+			must.CheckThat(t, resp.StatusCode == http.StatusOK &&
+				resp.Header.Get("Access-Control-Allow-Origin") == tc.origin && strings.Contains(body, `"serverInfo"`),
+				"%s: %s %v %s", tc.origin, resp.Status, resp.Header, body)
 		} else if ask.StatusCode != http.StatusForbidden || ask.Header.Get("Access-Control-Allow-Origin") != "" ||
 			!strings.Contains(body, "--allow-origin") {
 			t.Errorf("%s: %s %v %s", tc.origin, ask.Status, ask.Header, body)
@@ -158,10 +156,9 @@ func TestThePublicURLIsPrintedServedAndAnnounced(t *testing.T) {
 		"/other": 404, "/bases": 404} {
 		resp, body := s.request(t, "POST", s.url+path, initialize, "Host", "mcp.example.com")
 		must.CheckEqual(t, resp.StatusCode, status, path, resp.Status, body)
-		if challenge := resp.Header.Get("WWW-Authenticate"); status == 401 &&
-			!strings.Contains(challenge, `"https://mcp.example.com/.well-known/oauth-protected-resource/base"`) {
-			t.Errorf("%s: %s", path, challenge)
-		}
+		challenge := resp.Header.Get("WWW-Authenticate")
+		must.CheckThat(t, status != 401 || strings.Contains(challenge,
+			`"https://mcp.example.com/.well-known/oauth-protected-resource/base"`), "%s: %s", path, challenge)
 	}
 	for path, want := range map[string]string{"": resource, "/base": resource, "/base/": resource, "/mcp": "404"} {
 		resp, body := s.request(t, "GET", s.url+"/.well-known/oauth-protected-resource"+path, "", "Host",
@@ -176,9 +173,8 @@ func TestMetadataOfAnEndpointWithASlashIsThatOfTheEndpoint(t *testing.T) {
 	resp, _ := s.request(t, "POST", s.url+"/mcp/", initialize)
 	for _, at := range []string{regexp.MustCompile(`resource_metadata="(.*?)"`).FindStringSubmatch(resp.Header.Get("WWW-Authenticate"))[1],
 		s.url + "/.well-known/oauth-protected-resource/mcp/"} {
-		if _, body := s.request(t, "GET", at, ""); !strings.Contains(body, `"resource":"`+s.url+`/mcp"`) {
-			t.Errorf("%s: %s", at, body)
-		}
+		_, body := s.request(t, "GET", at, "")
+		must.CheckContains(t, body, `"resource":"`+s.url+`/mcp"`, at)
 	}
 }
 
@@ -205,9 +201,8 @@ func TestPathsOfTheEndpointAndOfToolsets(t *testing.T) {
 			flags.handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				got = r.URL.Path
 			})).ServeHTTP(httptest.NewRecorder(), r)
-			if got != want || r.URL.Path != path {
-				t.Errorf("%q: %s is served as %s, want %s", public, path, got, want)
-			}
+			must.CheckThat(t, got == want && r.URL.Path == path,
+				"%q: %s is served as %s, want %s", public, path, got, want)
 		}
 	}
 }
@@ -261,9 +256,8 @@ func TestFlagsOfTheEndpointAreChecked(t *testing.T) {
 		"--tls-cert no/cert.pem --tls-key no/key.pem":  "cannot read the certificate: open no/cert.pem",
 	} {
 		_, err := serveWith(t, new(Flags), strings.Fields(flags)...)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v, want %s", flags, err, want)
-		}
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "secret"),
+			"%s: %v, want %s", flags, err, want)
 	}
 }
 

@@ -54,21 +54,17 @@ func saved(t *testing.T, f *lock.File) (*lock.File, string) {
 
 func TestFileIsSortedAndStable(t *testing.T) {
 	f := lock.New()
-	if !f.Accept("files", "", []host.Definition{tool("write", `,"x":"<é\u2028>"`), tool("read", ""), prompt("hint"),
-		resource("file:///a"), skill("skill://a/SKILL.md"), instructions("Be careful.\nNow.")}) {
-		t.Error("Accept reports no change")
-	}
+	must.CheckThat(t, f.Accept("files", "", []host.Definition{tool("write", `,"x":"<é\u2028>"`), tool("read", ""),
+		prompt("hint"), resource("file:///a"), skill("skill://a/SKILL.md"), instructions("Be careful.\nNow.")}),
+		"Accept reports no change")
 	f.Accept("away", "", []host.Definition{tool("b", "")})
 	again, text := saved(t, f)
 	const want = "{\n  \"format\": 1,\n  \"servers\": {\n    \"away\": {\n      \"tools\": {\n        \"b\": {\n     " +
 		"     \"digest\": \"sha256:"
-	if !strings.HasPrefix(text, want) || strings.Index(text, `"hint"`) > strings.Index(text, `"read"`) ||
-		strings.Index(text, `"read"`) > strings.Index(text, `"write"`) {
-		t.Errorf("the file is\n%s", text)
-	}
-	if !strings.Contains(text, "<é\u2028>") && !strings.Contains(text, `<é\u2028>`) {
-		t.Errorf("the file does not keep a text:\n%s", text)
-	}
+	must.CheckThat(t, strings.HasPrefix(text, want) && strings.Index(text, `"hint"`) <= strings.Index(text, `"read"`) &&
+		strings.Index(text, `"read"`) <= strings.Index(text, `"write"`), "the file is\n%s", text)
+	must.CheckThat(t, strings.Contains(text, "<é\u2028>") || strings.Contains(text, `<é\u2028>`),
+		"the file does not keep a text:\n%s", text)
 	if _, second := saved(t, again); second != text {
 		t.Errorf("the file changes when it is saved again (- first, + second):\n%s", cmp.Diff(text, second))
 	}
@@ -102,10 +98,9 @@ func TestOtherDefinitionsAreNotAccepted(t *testing.T) {
 		{asPrompt, "not accepted yet"},
 		{resource("file:///a"), "not accepted yet"},
 	} {
-		if err := f.Check(test.d, []string{"--config", "mcp.json"}); err == nil ||
-			!strings.HasPrefix(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %s", &test.d, err, test.want)
-		}
+		err := f.Check(test.d, []string{"--config", "mcp.json"})
+		must.CheckThat(t, err != nil && strings.HasPrefix(err.Error(), test.want),
+			"%s: %v, want %s", &test.d, err, test.want)
 	}
 }
 
@@ -113,15 +108,12 @@ func TestAcceptOfANameKeepsTheOthers(t *testing.T) {
 	f := lock.New()
 	f.Accept("files", "", []host.Definition{tool("a", ""), tool("b", ""), tool("c", "")})
 	now := []host.Definition{tool("a", `,"y":1`), tool("b", `,"y":1`)} // c is gone
-	if !f.Accept("files", "b", now) || f.Accept("files", "b", now) {
-		t.Error("Accept must report the first change only")
-	}
-	if f.Check(now[0], nil) == nil || f.Check(now[1], nil) != nil || f.Check(tool("c", ""), nil) != nil {
-		t.Error("Accept of b must change b only")
-	}
-	if !f.Accept("files", "", now) || f.Check(now[0], nil) != nil || f.Check(tool("c", ""), nil) == nil {
-		t.Error("Accept of all must accept a and remove c")
-	}
+	must.CheckThat(t, f.Accept("files", "b", now) && !f.Accept("files", "b", now),
+		"Accept must report the first change only")
+	must.CheckThat(t, f.Check(now[0], nil) != nil && f.Check(now[1], nil) == nil && f.Check(tool("c", ""), nil) == nil,
+		"Accept of b must change b only")
+	must.CheckThat(t, f.Accept("files", "", now) && f.Check(now[0], nil) == nil && f.Check(tool("c", ""), nil) != nil,
+		"Accept of all must accept a and remove c")
 	f.Accept("files", "", nil)
 	must.CheckEqual(t, len(f.Servers), 0, f.Servers)
 }
@@ -183,10 +175,9 @@ func TestFilesThatAreNotValidAreErrors(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), lock.Name)
 		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
-		if _, err := lock.Load(path); err == nil || !strings.Contains(err.Error(), name) ||
-			!strings.Contains(err.Error(), path) {
-			t.Errorf("%v, want %s", err, name)
-		}
+		_, err := lock.Load(path)
+		must.CheckThat(t, err != nil && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), path),
+			"%v, want %s", err, name)
 	}
 	must.CheckIs(t, must.Err(lock.Load(filepath.Join(t.TempDir(), "missing"))), os.ErrNotExist, "missing file")
 }

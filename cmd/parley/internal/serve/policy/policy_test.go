@@ -145,9 +145,8 @@ func TestVersionOfAPolicyWithoutOneIsADigest(t *testing.T) {
 	must.CheckEqual(t, version(`{"policy":{"version":"7","default":"deny"}}`), "7")
 	must.CheckEqual(t, version(`{"policy":{"version":7,"default":"deny"}}`), "7")
 	a, b := version(`{"policy":{"default":"deny"}}`), version(`{"policy":{"default":"ask"}}`)
-	if a == b || len(a) != 12 || a != version(`{"mcpServers":{},"policy":{"default":"deny"}}`) {
-		t.Errorf("versions %q and %q", a, b)
-	}
+	must.CheckThat(t, a != b && len(a) == 12 && a == version(`{"mcpServers":{},"policy":{"default":"deny"}}`),
+		"versions %q and %q", a, b)
 }
 
 // A condition that uses neither arguments nor scopes can hide entries from lists.
@@ -205,10 +204,8 @@ func TestConditionsUseTheClaimsOfTheCaller(t *testing.T) {
 		r := request(t, `{"name":"department"}`)
 		r.Caller.Claims = json.RawMessage(claims)
 		d, err := rules.Decide(t.Context(), r)
-		if (err != nil) != tc.fails || (d.Action == host.Allow) != tc.want || tc.want &&
-			strings.Join(d.Claims, " ") != tc.names {
-			t.Errorf("%s: %+v, %v", tc.when, d, err)
-		}
+		must.CheckThat(t, (err != nil) == tc.fails && (d.Action == host.Allow) == tc.want &&
+			(!tc.want || strings.Join(d.Claims, " ") == tc.names), "%s: %+v, %v", tc.when, d, err)
 	}
 	unless, err := compile(t, `{"policy":{"default":"allow","rules":[`+
 		`{"when":"has(caller.claims.contractor)","action":"deny"}]}}`)
@@ -223,9 +220,8 @@ func TestConditionsUseTheClaimsOfTheCaller(t *testing.T) {
 	} {
 		r := request(t, "{}")
 		r.Caller = tc.caller
-		if d, err := unless.Decide(t.Context(), r); (err != nil) != tc.fails || (d.Action == host.Allow) == tc.fails {
-			t.Errorf("%s: %+v, %v", name, d, err)
-		}
+		d, err := unless.Decide(t.Context(), r)
+		must.CheckThat(t, (err != nil) == tc.fails && (d.Action == host.Allow) != tc.fails, "%s: %+v, %v", name, d, err)
 	}
 }
 

@@ -58,9 +58,8 @@ func TestParseKeepsTheOrderOfTheFile(t *testing.T) {
 		},
 		Warnings: []string{`dir/mcp.json:10: server "files": autoApprove has no effect`},
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Server{}, Config{})); diff != "" {
-		t.Errorf("(- want, + got)\n%s", diff)
-	}
+	diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Server{}, Config{}))
+	must.CheckThat(t, diff == "", "(- want, + got)\n%s", diff)
 }
 
 func environment(pairs ...string) func(string) (string, bool) {
@@ -85,19 +84,15 @@ func TestTargetExpandsReferences(t *testing.T) {
 		t.Errorf("(- want, + got)\n%s", diff)
 	}
 	search := must.Get(file.Servers[1].Target(env))(t)
-	if diff := cmp.Diff(&client.HTTPTarget{URL: "https://example.com/acme",
-		Header: http.Header{"Authorization": {"Bearer s3cret"}}}, search); diff != "" {
-		t.Errorf("(- want, + got)\n%s", diff)
-	}
+	diff := cmp.Diff(&client.HTTPTarget{URL: "https://example.com/acme",
+		Header: http.Header{"Authorization": {"Bearer s3cret"}}}, search)
+	must.CheckThat(t, diff == "", "(- want, + got)\n%s", diff)
 	_, err := file.Servers[1].Target(&Values{Env: environment("TENANT=acme")})
-	if want := "header Authorization: environment variable TOKEN is not set; set it, or write " +
-		"${TOKEN:-default}"; err == nil || err.Error() != want {
-		t.Errorf("without the variable: error %v, want %s", err, want)
-	}
+	want := "header Authorization: environment variable TOKEN is not set; set it, or write " +
+		"${TOKEN:-default}"
+	must.CheckThat(t, err != nil && err.Error() == want, "without the variable: error %v, want %s", err, want)
 	_, err = file.Servers[1].Target(&Values{Env: environment("TENANT=acme", "TOKEN=a\r\nX: b")})
-	if err == nil || strings.Contains(err.Error(), "X: b") {
-		t.Errorf("a header with a line feed: %v", err)
-	}
+	must.CheckThat(t, err != nil && !strings.Contains(err.Error(), "X: b"), "a header with a line feed: %v", err)
 }
 
 func TestEnvFileSetsVariables(t *testing.T) {
@@ -106,18 +101,14 @@ func TestEnvFileSetsVariables(t *testing.T) {
 			`"}}}`).Servers[0]
 	}
 	target := must.Get(server("${workspaceFolder}/.env").Target(&Values{Workspace: "."}))(t)
-	if diff := cmp.Diff([]string{"ONE=1", "TWO=two words", "TWO=2"}, target.(*client.CommandTarget).Env); diff != "" {
-		t.Errorf("(- want, + got)\n%s", diff)
-	}
-	if _, err := server("none").Target(&Values{}); err == nil || !strings.HasPrefix(err.Error(), "envFile: ") {
-		t.Error(err)
-	}
+	diff := cmp.Diff([]string{"ONE=1", "TWO=two words", "TWO=2"}, target.(*client.CommandTarget).Env)
+	must.CheckThat(t, diff == "", "(- want, + got)\n%s", diff)
+	_, err := server("none").Target(&Values{})
+	must.CheckThat(t, err != nil && strings.HasPrefix(err.Error(), "envFile: "), "%v", err)
 	bad := filepath.Join(t.TempDir(), "bad")
 	must.Do(t, os.WriteFile(bad, []byte("SECRET value\n"), 0o600))
-	if _, err := server(filepath.ToSlash(bad)).Target(&Values{}); err == nil ||
-		strings.Contains(err.Error(), "SECRET") {
-		t.Error(err)
-	}
+	_, err = server(filepath.ToSlash(bad)).Target(&Values{})
+	must.CheckThat(t, err != nil && !strings.Contains(err.Error(), "SECRET"), "%v", err)
 }
 
 func TestInputsAreAskedFor(t *testing.T) {
@@ -137,9 +128,8 @@ func TestInputsAreAskedFor(t *testing.T) {
 		"token":  {ID: "token", Description: "Token", Secret: true},
 		"region": {ID: "region", Description: "Region", Default: "eu", Options: []string{"eu", "us"}},
 	}
-	if diff := cmp.Diff(want, asked); diff != "" {
-		t.Errorf("(- want, + got)\n%s", diff)
-	}
+	diff := cmp.Diff(want, asked)
+	must.CheckThat(t, diff == "", "(- want, + got)\n%s", diff)
 	if _, err := c.Servers[0].Target(&Values{}); err == nil ||
 		err.Error() != `header Authorization: input "token" has no value` {
 		t.Error(err)
@@ -179,22 +169,18 @@ func TestExpandReplacesReferences(t *testing.T) {
 		{"${file:testdata/key.txt}", "secret"},
 		{"${keyring:s/a/b}", "secret of a/b"},
 	} {
-		if got, err := v.Expand(c.text); err != nil || got != c.want {
-			t.Errorf("Expand(%q) = %q, %v, want %q", c.text, got, err, c.want)
-		}
+		got, err := v.Expand(c.text)
+		must.CheckThat(t, err == nil && got == c.want, "Expand(%q) = %q, %v, want %q", c.text, got, err, c.want)
 	}
 	for _, text := range []string{
 		"${NONE}", "${", "${}", "${A", "${a b}", "${1}", "${env:NONE}", "${env:}", "${input:token}", "${file:none}",
 		"${file:testdata}", "${command:x}",
 		"${keyring:s}", "${keyring:/a}", "${keyring:other/a}", "${workspaceFolder:other}",
 	} {
-		if got, err := v.Expand(text); err == nil {
-			t.Errorf("Expand(%q) = %q, want an error", text, got)
-		}
+		got, err := v.Expand(text)
+		must.CheckThat(t, err != nil, "Expand(%q) = %q, want an error", text, got)
 	}
-	if _, err := (&Values{}).Expand("${keyring:s/a}"); err == nil || !strings.Contains(err.Error(), "has no keyring") {
-		t.Error(err)
-	}
+	must.CheckFails(t, must.Err((&Values{}).Expand("${keyring:s/a}")), "has no keyring")
 }
 
 func TestParseErrorsHaveALineAndAReason(t *testing.T) {
@@ -240,20 +226,16 @@ func TestParseErrorsHaveALineAndAReason(t *testing.T) {
 		if err == nil && len(file.Problems) > 0 {
 			err = file.Problems[0].Err
 		}
-		if err == nil || err.Error() != c.want {
-			t.Errorf("Parse(%s)\nreturned %v\nwant     %s", c.text, err, c.want)
-		}
+		must.CheckThat(t, err != nil && err.Error() == c.want,
+			"Parse(%s)\nreturned %v\nwant     %s", c.text, err, c.want)
 	}
 }
 
 func TestFindReturnsAServerByName(t *testing.T) {
 	file := parse(t, "mcp.json", sample)
-	if s, err := file.Find("search"); err != nil || s.URL == "" {
-		t.Errorf("%+v, %v", s, err)
-	}
-	if _, err := file.Find("none"); err == nil || !strings.Contains(err.Error(), "files, search, off") {
-		t.Error(err)
-	}
+	s, err := file.Find("search")
+	must.CheckThat(t, err == nil && s.URL != "", "%+v, %v", s, err)
+	must.CheckFails(t, must.Err(file.Find("none")), "files, search, off")
 }
 
 func TestCredentialsAreRead(t *testing.T) {
@@ -301,9 +283,7 @@ func TestHeadersOfCallersAreRead(t *testing.T) {
 	c := must.Get(Parse("/", "f", []byte(text)))(t)
 	must.Do(t, validate(t, []byte(text)))
 	want := map[string]string{"X-Jira-Token": "Authorization: Bearer ${value}"}
-	if diff := cmp.Diff(want, c.Servers[0].Settings().CallerHeaders); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(want, c.Servers[0].Settings().CallerHeaders), "")
 	must.CheckContains(t, fmt.Sprint(c.Servers[0].Members()), "callerHeaders")
 	const headers = `, "callerHeaders": {"X-Key": "X-Key: ${value}"}`
 	const url = `"url": "https://mcp.example"`
@@ -321,9 +301,8 @@ func TestHeadersOfCallersAreRead(t *testing.T) {
 	// The file of a project must not collect the keys of callers.
 	c = must.Get(Parse("/", "/project/.mcp.json", []byte(`{"mcpServers": {"up": {"url": "https://mcp.example", `+
 		`"callerHeaders": {"X-Key": "X-Key: ${value}"}}}}`)))(t)
-	if len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Err.Error(), "add the server to your own configuration") {
-		t.Errorf("%v", c.Problems)
-	}
+	must.CheckThat(t, len(c.Problems) == 1 &&
+		strings.Contains(c.Problems[0].Err.Error(), "add the server to your own configuration"), "%v", c.Problems)
 }
 
 func TestInvalidCredentialsAreReported(t *testing.T) {
@@ -397,14 +376,11 @@ func TestPlainSecretsAreFoundByTheirNamesAndInURLs(t *testing.T) {
 		"the password of an argument", "parameter token of an argument", "parameter api_key of an argument",
 		"the password of the url", "parameter access_token of the url",
 	}
-	if !slices.Equal(found, want) {
-		t.Errorf("found %q, want %q", found, want)
-	}
+	must.CheckThat(t, slices.Equal(found, want), "found %q, want %q", found, want)
 	// A reference replaces each secret, and nothing else changes.
 	for _, secret := range slices.Backward(secrets) {
-		if text := secret.Replace("${S}"); text != "abc" {
-			t.Errorf("%s: the secret is %q", secret.Where, text)
-		}
+		text := secret.Replace("${S}")
+		must.CheckThat(t, text == "abc", "%s: the secret is %q", secret.Where, text)
 	}
 	for text, want := range map[string]string{
 		"https://h/?token=a&u=https://b:c@d":     "https://h/?token=${S}&u=https://b:${S}@d",
@@ -415,15 +391,12 @@ func TestPlainSecretsAreFoundByTheirNamesAndInURLs(t *testing.T) {
 		for _, secret := range slices.Backward(PlainSecrets(inQuery)) {
 			secret.Replace("${S}")
 		}
-		if inQuery.URL != want {
-			t.Errorf("%s becomes %s, want %s", text, inQuery.URL, want)
-		}
+		must.CheckThat(t, inQuery.URL == want, "%s becomes %s, want %s", text, inQuery.URL, want)
 	}
-	if len(PlainSecrets(s)) != 0 || s.URL != "https://user:${S}@example.com/mcp?page=abc&access_token=${S}&x=1" ||
-		s.Headers[0].Value != "Bearer ${S}" || s.Env[11].Value != "postgres://ada:${S}@db/x" ||
-		s.Args[10] != "--header=Authorization: Basic ${S}" {
-		t.Errorf("the server is %+v", s)
-	}
+	must.CheckThat(t, len(PlainSecrets(s)) == 0 &&
+		s.URL == "https://user:${S}@example.com/mcp?page=abc&access_token=${S}&x=1" &&
+		s.Headers[0].Value == "Bearer ${S}" && s.Env[11].Value == "postgres://ada:${S}@db/x" &&
+		s.Args[10] == "--header=Authorization: Basic ${S}", "the server is %+v", s)
 }
 
 func TestArgumentsAreShownWithoutSecrets(t *testing.T) {
@@ -442,9 +415,8 @@ func TestArgumentsAreShownWithoutSecrets(t *testing.T) {
 		"…", "KEY=${KEY}", "…", "--verbose", "2026-07-28", "server-everything-for-all-of-us-2",
 	}
 	before := slices.Clone(args)
-	if got := Masked(args); !slices.Equal(got, want) || !slices.Equal(args, before) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	got := Masked(args)
+	must.CheckThat(t, slices.Equal(got, want) && slices.Equal(args, before), "got %q, want %q", got, want)
 }
 
 // Rules without members are rules, too: a program may access nothing then.
@@ -490,9 +462,8 @@ func TestAConfinedProgramCannotWriteItsConfigurationFile(t *testing.T) {
 		"out": true, "../other": true} {
 		c := must.Get(Parse("", path, []byte(`{"mcpServers": {"a": {"command": "a", "confine": {"write": ["`+write+`"]}}}}`)))(t)
 		_, err := c.Servers[0].Target(&Values{Home: dir})
-		if allowed != (err == nil) || err != nil && !strings.Contains(err.Error(), "contains the configuration file") {
-			t.Errorf("%s: %v", write, err)
-		}
+		must.CheckThat(t, allowed == (err == nil) &&
+			(err == nil || strings.Contains(err.Error(), "contains the configuration file")), "%s: %v", write, err)
 	}
 }
 
@@ -500,13 +471,10 @@ func TestHooksAreRead(t *testing.T) {
 	c, err := Parse("/", "mcp.json",
 		[]byte(`{"hooks":[{"url":"https://a"},{"url":"https://b","on":["response"],"server":"s","tool":"t*",`+
 			`"timeout":"90s"}]}`))
-	if err != nil || len(c.Hooks) != 2 {
-		t.Fatalf("%+v, %v", c, err)
-	}
-	if a := c.Hooks[0]; a.URL != "https://a" || !a.Request || !a.Response || a.Server != "" || a.Timeout != 0 ||
-		a.Source != "mcp.json:1" {
-		t.Errorf("%+v", a)
-	}
+	must.That(t, err == nil && len(c.Hooks) == 2, "%+v, %v", c, err)
+	a := c.Hooks[0]
+	must.CheckThat(t, a.URL == "https://a" && a.Request && a.Response && a.Server == "" && a.Timeout == 0 &&
+		a.Source == "mcp.json:1", "%+v", a)
 	if b := c.Hooks[1]; b.Request || !b.Response || b.Server != "s" || b.Tool != "t*" || b.Timeout != 90*time.Second {
 		t.Errorf("%+v", b)
 	}
@@ -518,8 +486,6 @@ func TestHooksAreRead(t *testing.T) {
 		`{"hooks":[{"url":"x","ons":[]}]}`:      "hooks[0].ons is unknown",
 		`{"hooks":[{"url":"x","timeout":"5"}]}`: "hooks[0].timeout must be a positive duration",
 	} {
-		if _, err := Parse("/", "mcp.json", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
+		must.CheckFails(t, must.Err(Parse("/", "mcp.json", []byte(text))), want, text)
 	}
 }

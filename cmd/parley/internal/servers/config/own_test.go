@@ -59,9 +59,8 @@ func TestSchemaHasTheMembersThatAreRead(t *testing.T) {
 	} {
 		described := slices.Sorted(maps.Keys(c.object["properties"].(map[string]any)))
 		must.CheckEqual(t, cmp.Diff(c.read, described), "", name, "read (-), described (+")
-		if c.object["additionalProperties"] != false {
-			t.Errorf("%s: additionalProperties is %v", name, c.object["additionalProperties"])
-		}
+		must.CheckThat(t, c.object["additionalProperties"] == false,
+			"%s: additionalProperties is %v", name, c.object["additionalProperties"])
 	}
 	must.CheckThat(t, tree["$id"] == SchemaURI, "$id is %v, want %s", tree["$id"], SchemaURI)
 }
@@ -182,9 +181,8 @@ func TestSchemaRejectsWhatIsReported(t *testing.T) {
 				reported = append(reported, p.Err.Error())
 			}
 		}
-		if len(reported) != 1 || !strings.HasPrefix(reported[0], "f:1: ") || !strings.Contains(reported[0], c.want) {
-			t.Errorf("%s: %q, want %s", data, reported, c.want)
-		}
+		must.CheckThat(t, len(reported) == 1 && strings.HasPrefix(reported[0], "f:1: ") &&
+			strings.Contains(reported[0], c.want), "%s: %q, want %s", data, reported, c.want)
 	}
 }
 
@@ -202,10 +200,8 @@ func TestOwnFormIsRead(t *testing.T) {
 		},
 		Prompts: host.Selection{Only: []string{"a*"}, Hide: []string{"b*"}, Rename: map[string]string{"a1": "a"}},
 	}, files.Settings(), cmp.AllowUnexported(host.ServerConfig{})), "")
-	if diff := cmp.Diff(&confine.Rules{Read: []string{"~/notes", "docs"}, Write: []string{"${userHome}/out"}, Network: true,
-		Memory: "2GiB", Processes: 64, Files: 256, BestEffort: true}, files.Confine); diff != "" {
-		t.Error(diff)
-	}
+	must.CheckEqual(t, cmp.Diff(&confine.Rules{Read: []string{"~/notes", "docs"}, Write: []string{"${userHome}/out"},
+		Network: true, Memory: "2GiB", Processes: 64, Files: 256, BestEffort: true}, files.Confine), "")
 	want := &host.ServerConfig{
 		Name: "search", Revision: "2025-06-18", Lazy: true, Idle: 10 * time.Minute, StartTimeout: 2 * time.Minute,
 		Sharing: host.SharingSession, MaxResult: 100_000,
@@ -258,9 +254,8 @@ func TestLimitOfAStartIsReadInTheUnitOfItsProgram(t *testing.T) {
 	}
 	for _, value := range []string{"0", "-1", `"20s"`, "true", "1e300"} {
 		read, err := Parse("/", "config.toml", []byte("[mcp_servers.a]\ncommand = \"a\"\nstartup_timeout_sec = "+value))
-		if err != nil || len(read.Problems) != 1 && read.Servers[0].StartTimeout != 20*time.Second {
-			t.Errorf("%s: %+v, %v", value, read, err)
-		}
+		must.CheckThat(t, err == nil && (len(read.Problems) == 1 || read.Servers[0].StartTimeout == 20*time.Second),
+			"%s: %+v, %v", value, read, err)
 	}
 }
 
@@ -399,10 +394,8 @@ func TestServersWhoseNamesBecomeTheSameHaveADigest(t *testing.T) {
 	c, err := Parse("", "f",
 		[]byte(`{"mcpServers": {"a b": {"command": "x"}, "a-b": {"command": "y"}, "a.b": {"command": "z"}}}`))
 	must.Do(t, err)
-	if len(c.Servers) != 3 || c.Servers[0].Name != "a-b-c8687a08" || c.Servers[1].Name != "a-b" ||
-		c.Servers[2].Name != "a-b-2e7336dc" || len(c.Problems) != 0 {
-		t.Errorf("%+v", c)
-	}
+	must.CheckThat(t, len(c.Servers) == 3 && c.Servers[0].Name == "a-b-c8687a08" && c.Servers[1].Name == "a-b" &&
+		c.Servers[2].Name == "a-b-2e7336dc" && len(c.Problems) == 0, "%+v", c)
 	s := must.Get(c.Find("a.b"))(t)
 	must.CheckEqual(t, s.Original, "a.b", s)
 }

@@ -66,9 +66,8 @@ func TestReferenceOfTheConfigurationHasTheTextsOfTheSchema(t *testing.T) {
 				want = append(want, "Example: "+string(example))
 			}
 			for _, text := range want {
-				if !found || !strings.Contains(item, plain(text)) {
-					t.Errorf("%s in section %q of the reference has no text %q", name, title, text)
-				}
+				must.CheckThat(t, found && strings.Contains(item, plain(text)),
+					"%s in section %q of the reference has no text %q", name, title, text)
 			}
 		}
 	}
@@ -94,24 +93,19 @@ func TestEachMemberOfTheConfigurationIsDescribed(t *testing.T) {
 			if s.Deprecated || m.Deprecated {
 				continue
 			}
-			if !strings.HasSuffix(m.Description, ".") {
-				t.Errorf("%s: description must be sentences", name)
-			}
+			must.CheckThat(t, strings.HasSuffix(m.Description, "."), "%s: description must be sentences", name)
 			optional := !slices.Contains(s.Required, member) && m.Default == nil
 			says := func(text string) bool { return strings.Contains(m.Description, text) }
-			if optional && !says("ithout it") && !says("Default: ") && !says("require") {
-				t.Errorf("%s: description must say what happens without it", name)
-			}
-			if len(m.Examples) == 0 && m.Enum == nil && m.Type != "boolean" {
-				t.Errorf("%s: an example is missing", name)
-			}
+			must.CheckThat(t, !optional || says("ithout it") || says("Default: ") || says("require"),
+				"%s: description must say what happens without it", name)
+			must.CheckThat(t, len(m.Examples) != 0 || m.Enum != nil || m.Type == "boolean",
+				"%s: an example is missing", name)
 			compiled, err := schema.Compile(fmt.Appendf(nil, `{"$ref":"#%s/properties/%s","$defs":%s,"properties":%s}`,
 				pointer, member, whole.Definitions, whole.Properties))
 			must.Do(t, err)
 			for _, value := range append(m.Examples, m.Default) {
-				if err := compiled.Validate(value); value != nil && err != nil {
-					t.Errorf("%s: %s: %v", name, value, err)
-				}
+				err := compiled.Validate(value)
+				must.CheckThat(t, value == nil || err == nil, "%s: %s: %v", name, value, err)
 			}
 		}
 	}

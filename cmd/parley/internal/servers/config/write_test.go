@@ -62,10 +62,9 @@ func TestDetachedServersHaveAbsolutePaths(t *testing.T) {
 	must.Do(t, s.Detach())
 	got := strings.Join(slices.Concat([]string{s.Dir, s.EnvFile, s.Env[0].Value}, s.Roots, s.Confine.Read,
 		s.Confine.Write), " ")
-	if want := "/srv/files/work /srv/files/.env <${file:/srv/files/key.txt}${NAME}${file:/etc/key}> /srv/files " +
-		"${userHome} ~/a /srv/files/b /c"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	want := "/srv/files/work /srv/files/.env <${file:/srv/files/key.txt}${NAME}${file:/etc/key}> /srv/files " +
+		"${userHome} ~/a /srv/files/b /c"
+	must.CheckEqual(t, got, want)
 }
 
 func TestAnInputWithAnotherMeaningIsNotAdded(t *testing.T) {
@@ -198,9 +197,8 @@ func TestServersOfOneNameAreUsedFromTheDecidingFileOrNotAtAll(t *testing.T) {
 			for _, p := range c.Problems {
 				got += " problem " + p.Err.Error()
 			}
-			if got = strings.TrimSpace(got); got != test.want {
-				t.Errorf("got  %s\nwant %s", got, test.want)
-			}
+			got = strings.TrimSpace(got)
+			must.CheckThat(t, got == test.want, "got  %s\nwant %s", got, test.want)
 		})
 	}
 }

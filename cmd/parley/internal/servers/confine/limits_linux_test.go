@@ -108,23 +108,18 @@ func work(args []string) int {
 func TestAConfinedProgramWorks(t *testing.T) {
 	w := newWorld(t)
 	rules := &Rules{Read: []string{w.Read}, Write: []string{w.Write}, Files: 256, Memory: "2GiB"}
-	if got := run(t, rules, "work", "files", string(must.Get(json.Marshal(w))(t))); got != "" {
-		t.Error(got)
-	}
+	must.CheckEqual(t, run(t, rules, "work", "files", string(must.Get(json.Marshal(w))(t))), "")
 }
 
 // The network opens no other sockets.
 func TestAConfinedProgramUsesTheNetwork(t *testing.T) {
 	w := newWorld(t)
 	text := string(must.Get(json.Marshal(w))(t))
-	if got := run(t, &Rules{Network: true}, "work", "network", text); got != "" {
-		t.Error(got)
-	}
+	must.CheckEqual(t, run(t, &Rules{Network: true}, "work", "network", text), "")
 	for _, name := range []string{"connect to a Unix socket", "connect to an abstract Unix socket",
 		"send to a Unix socket by a pair", "use io_uring", "read a file", "signal a process"} {
-		if got := run(t, &Rules{Network: true}, "escape", name, text); !strings.HasPrefix(got, refused) {
-			t.Errorf("the program can %s", name)
-		}
+		got := run(t, &Rules{Network: true}, "escape", name, text)
+		must.CheckThat(t, strings.HasPrefix(got, refused), "the program can %s", name)
 	}
 }
 
@@ -192,9 +187,7 @@ func TestAConfinedProgramHasLimits(t *testing.T) {
 				t.Errorf("without rules: %s of %s", got, want)
 			}
 			got := must.Get(strconv.Atoi(run(t, &c.rules, "consume", c.what, want)))(t)
-			if got > c.most || got < c.most/8 {
-				t.Errorf("%d of %s, want at most %d", got, want, c.most)
-			}
+			must.CheckThat(t, got <= c.most && got >= c.most/8, "%d of %s, want at most %d", got, want, c.most)
 		})
 	}
 }
@@ -247,9 +240,7 @@ func TestALimitThatRootDoesNotHaveIsAnError(t *testing.T) {
 		return
 	}
 	err := (&Rules{Processes: 1}).Check()
-	if err == nil || !strings.Contains(err.Error(), "has no effect on the user root") {
-		t.Errorf("error %v", err)
-	}
+	must.CheckThat(t, err != nil && strings.Contains(err.Error(), "has no effect on the user root"), "error %v", err)
 	must.Do(t, (&Rules{}).Check())
 }
 
@@ -264,17 +255,14 @@ func status([]string) int {
 func TestAConfinedProgramHasNoPrivileges(t *testing.T) {
 	text := run(t, &Rules{}, "status")
 	for _, want := range []string{"NoNewPrivs:\t1", "Seccomp:\t2"} {
-		if !strings.Contains(text, want+"\n") {
-			t.Errorf("no %q in\n%s", want, text)
-		}
+		must.CheckThat(t, strings.Contains(text, want+"\n"), "no %q in\n%s", want, text)
 	}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
 		switch name {
 		case "CapPrm", "CapEff", "CapInh", "CapAmb":
-			if set := must.Get(strconv.ParseUint(value, 16, 64))(t); set&^kept != 0 {
-				t.Errorf("%s is %s", name, value)
-			}
+			set := must.Get(strconv.ParseUint(value, 16, 64))(t)
+			must.CheckThat(t, set&^kept == 0, "%s is %s", name, value)
 		}
 	}
 }
@@ -307,16 +295,13 @@ func TestAProgramDoesNotStartIfTheKernelCannotConfineIt(t *testing.T) {
 	const missing = "the kernel has no Landlock"
 	text, err := start(&Rules{})
 	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || !strings.HasPrefix(Failure(exit.ExitCode(), []byte(text)), missing) {
-		t.Errorf("error %v\n%s", err, text)
-	}
+	must.CheckThat(t, ok && strings.HasPrefix(Failure(exit.ExitCode(), []byte(text)), missing),
+		"error %v\n%s", err, text)
 	if text, err := start(&Rules{BestEffort: true}); err != nil || !strings.Contains(text, missing) {
 		t.Errorf("error %v\n%s", err, text)
 	}
 	for version := range requiredABI {
-		if checkABI(version) == nil {
-			t.Errorf("version %d is enough", version)
-		}
+		must.CheckThat(t, checkABI(version) != nil, "version %d is enough", version)
 	}
 }
 
@@ -328,9 +313,8 @@ func TestAPathThatDoesNotExistIsAnError(t *testing.T) {
 		must.Do(t, err)
 		_, err = exec.Command(program, args...).Output()
 		exit, ok := errors.AsType[*exec.ExitError](err)
-		if !ok || !strings.Contains(Failure(exit.ExitCode(), exit.Stderr), "/nowhere: no such file or directory; ") {
-			t.Errorf("error %v", err)
-		}
+		must.CheckThat(t, ok && strings.Contains(Failure(exit.ExitCode(), exit.Stderr),
+			"/nowhere: no such file or directory; "), "error %v", err)
 	}
 }
 
@@ -352,12 +336,10 @@ func TestALinkOfTheProgramDoesNotWidenItsRules(t *testing.T) {
 		{Read: []string{link}, Write: []string{alias}}, {Read: []string{elsewhere}, Write: []string{w.Write}},
 		{Read: []string{filepath.Join(w.Write, "note", "..", "link")}, Write: []string{w.Write}},
 	} {
-		if got := run(t, rules, "escape", "read a file", text); !strings.HasPrefix(got, refused) {
-			t.Errorf("%+v: the program has reached it", rules)
-		}
-		if got := run(t, rules, "work", "files", text); strings.Contains(got, "change a file:") {
-			t.Errorf("%+v: %s", rules, got)
-		}
+		got := run(t, rules, "escape", "read a file", text)
+		must.CheckThat(t, strings.HasPrefix(got, refused), "%+v: the program has reached it", rules)
+		got = run(t, rules, "work", "files", text)
+		must.CheckThat(t, !strings.Contains(got, "change a file:"), "%+v: %s", rules, got)
 	}
 }
 
@@ -365,12 +347,10 @@ func TestAnotherUsersTemporaryDirectoryIsRejected(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	dir := filepath.Dir(must.Get(temporaryDir("a"))(t))
 	must.Do(t, os.Chmod(dir, 0o770))
-	if _, err := temporaryDir("a"); err == nil {
-		t.Error("others can write to it")
-	}
+	_, err := temporaryDir("a")
+	must.CheckThat(t, err != nil, "others can write to it")
 	must.Do(t, os.RemoveAll(dir))
 	must.Do(t, os.Symlink(t.TempDir(), dir))
-	if _, err := temporaryDir("a"); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a link: %v", err)
-	}
+	_, err = temporaryDir("a")
+	must.CheckThat(t, err != nil && !errors.Is(err, fs.ErrNotExist), "a link: %v", err)
 }

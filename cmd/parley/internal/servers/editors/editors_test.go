@@ -197,10 +197,8 @@ func TestPlanReportsWhatIsKnownTakenOrUnusable(t *testing.T) {
 		{filepath.Join(dir, "missing.json"), "", false},
 		{write("broken.json", `{`), "", false},
 	})
-	if err == nil || !strings.Contains(err.Error(), "broken.json") || strings.Contains(err.Error(), "none.json") ||
-		strings.Contains(err.Error(), "missing.json") {
-		t.Errorf("error %v", err)
-	}
+	must.CheckThat(t, err != nil && strings.Contains(err.Error(), "broken.json") &&
+		!strings.Contains(err.Error(), "none.json") && !strings.Contains(err.Error(), "missing.json"), "error %v", err)
 	var got []string
 	for _, p := range plan {
 		words := p.Name + ":"

@@ -153,9 +153,8 @@ func TestRemoveTakesTheCommentsOfTheMember(t *testing.T) {
 		f := open(t, c.before)
 		f.Remove("b")
 		must.CheckEqual(t, string(f.Bytes()), c.after, c.before)
-		if f.Remove("b") || f.Remove("a", "b") || f.Remove("c", "d") {
-			t.Errorf("%s: removed a member that does not exist", c.before)
-		}
+		must.CheckThat(t, !f.Remove("b") && !f.Remove("a", "b") && !f.Remove("c", "d"),
+			"%s: removed a member that does not exist", c.before)
 	}
 }
 
@@ -246,9 +245,8 @@ func TestSaveDoesNotOverwriteWhatAnotherProgramHasChanged(t *testing.T) {
 		must.Do(t, c.change(f))
 		must.Do(t, os.WriteFile(f.Path(), []byte(c.now), 0o600))
 		err := f.Save(t.Context())
-		if err == nil || json.Valid([]byte(c.now)) && !errors.Is(err, errChanged) {
-			t.Errorf("%s: error %v, want errChanged", c.now, err)
-		}
+		must.CheckThat(t, err != nil && (!json.Valid([]byte(c.now)) || errors.Is(err, errChanged)),
+			"%s: error %v, want errChanged", c.now, err)
 		must.CheckEqual(t, string(must.Get(os.ReadFile(f.Path()))(t)), c.now, "content")
 	}
 }
@@ -288,9 +286,8 @@ func TestDiffShowsNoStringsOfOtherEntries(t *testing.T) {
 	must.Do(t, f.Set(command{Command: "x"}, "servers", "c"))
 	f.Remove("servers", "a")
 	want := "PATH\n+servers.b: \"new\"\n-servers.c\n+servers.c: {\n+  \"command\": \"x\"\n+}\n-servers.a\n"
-	if got := strings.ReplaceAll(f.Diff(), f.Path(), "PATH"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	got := strings.ReplaceAll(f.Diff(), f.Path(), "PATH")
+	must.CheckThat(t, got == want, "got\n%s\nwant\n%s", got, want)
 }
 
 func TestByteOrderMarkAndLineEndsAreKept(t *testing.T) {
@@ -303,8 +300,7 @@ func TestByteOrderMarkAndLineEndsAreKept(t *testing.T) {
 		f := must.Get(Open(path))(t)
 		must.Do(t, f.Set(2, "b"))
 		must.Do(t, f.Save(t.Context()))
-		if got, _ := os.ReadFile(path); string(got) != want {
-			t.Errorf("%q becomes %q, want %q", content, got, want)
-		}
+		got, _ := os.ReadFile(path)
+		must.CheckThat(t, string(got) == want, "%q becomes %q, want %q", content, got, want)
 	}
 }

@@ -96,9 +96,8 @@ func (f *File) Remove2(path ...string) error {
 func TestTableThatIsInlineIsNotChanged(t *testing.T) {
 	f := openTOML(t, `mcp_servers = { a = { command = "x" } }`)
 	err := f.Set(ordered(`{"command":"y"}`), "mcp_servers", "b")
-	if err == nil || !strings.HasSuffix(err.Error(), "config.toml: mcp_servers must be tables such as [mcp_servers.b]") {
-		t.Error(err)
-	}
+	must.CheckThat(t, err != nil && strings.HasSuffix(err.Error(),
+		"config.toml: mcp_servers must be tables such as [mcp_servers.b]"), "%v", err)
 	must.CheckEqual(t, f.Changed(), false)
 }
 

@@ -49,10 +49,8 @@ func TestSearchReadsPagesUpToTheLimit(t *testing.T) {
 		"/v0.1/servers?limit=50&search=x+y&version=latest":                 page("a/1", ""),
 	})
 	found, more, err := c.Search(t.Context(), "x y", 3)
-	if err != nil || len(found) != 3 || !more || found[2].Server.Name != "a/3" ||
-		found[0].Meta.Official.Status != "active" {
-		t.Errorf("%+v, %v, %v", found, more, err)
-	}
+	must.CheckThat(t, err == nil && len(found) == 3 && more && found[2].Server.Name == "a/3" &&
+		found[0].Meta.Official.Status == "active", "%+v, %v, %v", found, more, err)
 	found, more, err = c.Search(t.Context(), "x y", 100)
 	must.CheckThat(t, err == nil && len(found) == 1 && !more, "%+v, %v, %v", found, more, err)
 }
@@ -151,9 +149,8 @@ func TestWhatCannotBeAnEntryIsAnError(t *testing.T) {
 		{RegistryType: "mcpb", Identifier: "https://example.com/a.mcpb", Transport: Transport{Type: "stdio"}},
 		{RegistryType: "npm", Identifier: "a", Transport: Transport{Type: "streamable-http", URL: "http://127.0.0.1"}},
 	}}
-	if usable, reasons := Choices(s); len(usable) > 0 || len(reasons) != 2 {
-		t.Errorf("%v %v", usable, reasons)
-	}
+	usable, reasons := Choices(s)
+	must.CheckThat(t, len(usable) == 0 && len(reasons) == 2, "%v %v", usable, reasons)
 	decline := func(string, Input) (string, error) { return "", errors.New("declined") }
 	for _, c := range []struct {
 		server Server
@@ -223,20 +220,14 @@ func TestDescriptionsCannotNameAnythingButAPackage(t *testing.T) {
 			{"-H=tcp://example.com"}},
 	} {
 		for _, words := range lines {
-			if err := entry(Package{RegistryType: kind, Identifier: "a",
-				RuntimeArguments: argument(words...)}); err == nil ||
-				!strings.Contains(err.Error(), "could change what is run") {
-				t.Errorf("%s %q: %v", kind, words, err)
-			}
+			must.CheckFails(t, entry(Package{RegistryType: kind, Identifier: "a",
+				RuntimeArguments: argument(words...)}), "could change what is run", kind, words)
 		}
 		for _, name := range []string{"NPM_CONFIG_REGISTRY", "npm_config_registry", "UV_INDEX_URL", "PATH",
 			"NODE_OPTIONS", "DOCKER_HOST", "LD_PRELOAD", "HTTPS_PROXY", "A B"} {
 			variable := KeyValue{Name: name, Input: Input{Value: "x"}}
-			if err := entry(Package{RegistryType: kind, Identifier: "a",
-				EnvironmentVariables: []KeyValue{variable}}); err == nil ||
-				!strings.Contains(err.Error(), "could change what is run") {
-				t.Errorf("%s %s: %v", kind, name, err)
-			}
+			must.CheckFails(t, entry(Package{RegistryType: kind, Identifier: "a",
+				EnvironmentVariables: []KeyValue{variable}}), "could change what is run", kind, name)
 		}
 	}
 	for kind, words := range map[string][]string{"npm": {"-y", "--quiet"}, "pypi": {"-p", "3.12", "--python=3.13"},

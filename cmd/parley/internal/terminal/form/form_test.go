@@ -30,21 +30,16 @@ func TestLineReturnsTheTextOrTheCancellation(t *testing.T) {
 	} {
 		screen := &Screen{In: strings.NewReader(test.keys), Out: io.Discard}
 		text, err := screen.Line(t.Context(), "Paste it here:", false)
-		if err != test.err || text != test.text {
-			t.Errorf("%s: %q, %v", name, text, err)
-		}
+		must.CheckThat(t, err == test.err && text == test.text, "%s: %q, %v", name, text, err)
 	}
 }
 
 func TestLineDoesNotEchoASecret(t *testing.T) {
 	var out strings.Builder
 	screen := &Screen{In: strings.NewReader("hunter2\r"), Out: &out}
-	if text, err := screen.Line(t.Context(), "Secret:", true); err != nil || text != "hunter2" {
-		t.Errorf("%q, %v", text, err)
-	}
-	if strings.Contains(out.String(), "hunter") {
-		t.Errorf("the secret is echoed: %q", out.String())
-	}
+	text, err := screen.Line(t.Context(), "Secret:", true)
+	must.CheckThat(t, err == nil && text == "hunter2", "%q, %v", text, err)
+	must.CheckThat(t, !strings.Contains(out.String(), "hunter"), "the secret is echoed: %q", out.String())
 }
 
 // The browser can finish a login while the user is asked to paste its address.
@@ -58,9 +53,7 @@ func TestLineReturnsWhenItsContextIsCancelled(t *testing.T) {
 		cancel()
 	}()
 	_, err := (&Screen{In: in, Out: &firstWrite{asked}}).Line(ctx, "Paste it here:", false)
-	if !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	must.CheckIs(t, err, context.Canceled)
 }
 
 // firstWrite is a writer that closes done at the first write.
@@ -86,9 +79,7 @@ func TestChooseReturnsTheOptionOrTheCancellation(t *testing.T) {
 	} {
 		screen := &Screen{In: strings.NewReader(test.keys), Out: io.Discard}
 		chosen, err := screen.Choose(t.Context(), "Region", []string{"eu", "us"}, "us")
-		if err != test.err || chosen != test.chosen {
-			t.Errorf("%s: %q, %v", name, chosen, err)
-		}
+		must.CheckThat(t, err == test.err && chosen == test.chosen, "%s: %q, %v", name, chosen, err)
 	}
 }
 
@@ -108,9 +99,8 @@ func TestConsentWarnsAboutDeceptiveHosts(t *testing.T) {
 			continue
 		}
 		got := strings.Join(warnings(u), "\n")
-		if want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("warnings for %s: %q, want %q", address, got, want)
-		}
+		must.CheckThat(t, (want != "" || got == "") && strings.Contains(got, want),
+			"warnings for %s: %q, want %q", address, got, want)
 	}
 }
 
@@ -124,9 +114,8 @@ func TestConsentRejectsInvalidURLsWithoutAsking(t *testing.T) {
 		screen := &Screen{} // cannot ask
 		_, err := screen.Consent(t.Context(), "server", &mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address})
 		var reported *jsonrpc.Error
-		if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
-			t.Errorf("%q: %v", address, err)
-		}
+		must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidParams,
+			"%q: %v", address, err)
 	}
 }
 
@@ -150,22 +139,19 @@ func TestPagesAreOpenedOnlyWithConsent(t *testing.T) {
 			opened := 0
 			screen := &Screen{In: strings.NewReader(test.keys), Out: &out,
 				Open: func(_ context.Context, got string) error {
-					if !strings.Contains(out.String(), "/pay?id=1#x") || got != address {
-						t.Errorf("opened %s after the output %q", got, out.String())
-					}
+					must.CheckThat(t, strings.Contains(out.String(), "/pay?id=1#x") && got == address,
+						"opened %s after the output %q", got, out.String())
 					opened++
 					return test.failure
 				}}
 			result, err := screen.Consent(t.Context(), "server",
 				&mcp.ElicitParams{Mode: mcp.ElicitModeURL, URL: address, Message: "Pay"})
-			if err != nil || result.Action != test.action || opened != test.opened {
-				t.Errorf("%+v, %v, opened %d times", result, err, opened)
-			}
+			must.CheckThat(t, err == nil && result.Action == test.action && opened == test.opened,
+				"%+v, %v, opened %d times", result, err, opened)
 			for _, want := range []string{"server asks", "Pay",
 				"https://\x1b[1;7mxn--pple-43d.com:8443\x1b[0m/pay?id=1#x", "Punycode"} {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("output does not contain %q: %q", want, out.String())
-				}
+				must.CheckThat(t, strings.Contains(out.String(), want),
+					"output does not contain %q: %q", want, out.String())
 			}
 		})
 	}
@@ -174,25 +160,22 @@ func TestPagesAreOpenedOnlyWithConsent(t *testing.T) {
 func TestInterruptIsNoAnswer(t *testing.T) {
 	var out strings.Builder
 	screen := &Screen{In: strings.NewReader("\x03"), Out: &out}
-	if result, err := screen.Consent(t.Context(), "server",
-		&mcp.ElicitParams{URL: "https://example.com/"}); err != ErrInterrupted {
-		t.Errorf("a page: %+v, %v", result, err)
-	}
+	result, err := screen.Consent(t.Context(), "server",
+		&mcp.ElicitParams{URL: "https://example.com/"})
+	must.CheckThat(t, err == ErrInterrupted, "a page: %+v, %v", result, err)
 	for _, keys := range []string{"\x03", "\r\x03"} {
 		screen.In = strings.NewReader(keys)
 		requested := &mcp.ElicitParams{RequestedSchema: []byte(`{"type":"object","properties":{"a":{"type":"string"}}}`)}
-		if result, err := screen.Fill(t.Context(), "server", requested); err != ErrInterrupted {
-			t.Errorf("a form and the keys %q: %+v, %v", keys, result, err)
-		}
+		result, err := screen.Fill(t.Context(), "server", requested)
+		must.CheckThat(t, err == ErrInterrupted, "a form and the keys %q: %+v, %v", keys, result, err)
 	}
 }
 
 func TestFillRejectsInvalidFormsWithoutAsking(t *testing.T) {
 	_, err := (&Screen{}).Fill(t.Context(), "server", &mcp.ElicitParams{RequestedSchema: []byte(`{"type":"array"}`)})
 	var reported *jsonrpc.Error
-	if !errors.As(err, &reported) || reported.Code != jsonrpc.CodeInvalidParams {
-		t.Errorf("error is %v, want invalid params", err)
-	}
+	must.CheckThat(t, errors.As(err, &reported) && reported.Code == jsonrpc.CodeInvalidParams,
+		"error is %v, want invalid params", err)
 }
 
 const everyKind = `{"type":"object","properties":{` + `"name":{"type":"string","minLength":2,"maxLength":4},` +
@@ -209,15 +192,12 @@ func parseForm(t *testing.T, raw string) (all []*question, by map[string]*questi
 	t.Helper()
 	form, err := mcp.ParseElicitSchema([]byte(raw))
 	must.Do(t, err)
-	if all, err = questionsOf(form); err != nil {
-		t.Fatal(err)
-	}
+	all, err = questionsOf(form)
+	must.Do(t, err)
 	by = make(map[string]*question)
 	for _, q := range all {
 		by[q.name] = q
-		if q.field() == nil {
-			t.Errorf("question %s has no field", q.name)
-		}
+		must.CheckThat(t, q.field() != nil, "question %s has no field", q.name)
 	}
 	return all, by
 }
@@ -225,9 +205,8 @@ func parseForm(t *testing.T, raw string) (all []*question, by map[string]*questi
 func TestDefaultsAreTheInitialAnswers(t *testing.T) {
 	all, _ := parseForm(t, everyKind)
 	want := `{"name":"","seats":2,"big":9007199254740993,"sure":true,"color":"g","size":"s"}`
-	if got := string(contentOf(all)); got != want {
-		t.Errorf("content is %s, want %s", got, want)
-	}
+	got := string(contentOf(all))
+	must.CheckThat(t, got == want, "content is %s, want %s", got, want)
 }
 
 func TestAnswersAreValidContent(t *testing.T) {
@@ -255,9 +234,7 @@ func TestAnswersAreValidContent(t *testing.T) {
 	got := contentOf(all)
 	want := `{"name":"Adä\"","mail":"ada@example.com","seats":9,"big":9007199254740993,"tip":1.50,"sure":false,` +
 		`"maybe":false,"color":"r","size":"l","extras":["a","c"]}`
-	if string(got) != want {
-		t.Errorf("content is\n%s, want\n%s", got, want)
-	}
+	must.CheckThat(t, string(got) == want, "content is\n%s, want\n%s", got, want)
 	compiled := must.Get(schema.Compile([]byte(everyKind)))(t)
 	must.Check(t, compiled.Validate(got))
 }
@@ -286,9 +263,8 @@ func TestInvalidAnswersAreRejected(t *testing.T) {
 		}
 	}
 	for _, chosen := range [][]int{{0}, {0, 1, 2}} {
-		if err := by["extras"].checkMultiple(chosen); err == nil || err.Error() != "choose exactly 2" {
-			t.Errorf("checkMultiple(%v) = %v", chosen, err)
-		}
+		err := by["extras"].checkMultiple(chosen)
+		must.CheckThat(t, err != nil && err.Error() == "choose exactly 2", "checkMultiple(%v) = %v", chosen, err)
 	}
 }
 
@@ -302,14 +278,10 @@ func TestFormatsAreChecked(t *testing.T) {
 		"shoe-size":     {{"anything"}, nil},
 	} {
 		for _, text := range texts[0] {
-			if err := CheckFormat(format, text); err != nil {
-				t.Errorf("%s: %q: %v", format, text, err)
-			}
+			must.Check(t, CheckFormat(format, text), format, text)
 		}
 		for _, text := range texts[1] {
-			if CheckFormat(format, text) == nil {
-				t.Errorf("format %s: %q is accepted", format, text)
-			}
+			must.CheckThat(t, CheckFormat(format, text) != nil, "format %s: %q is accepted", format, text)
 		}
 	}
 }
@@ -317,9 +289,7 @@ func TestFormatsAreChecked(t *testing.T) {
 func TestOptionalQuestionsNeedNoAnswer(t *testing.T) {
 	_, by := parseForm(t, everyKind)
 	for _, name := range []string{"mail", "tip"} {
-		if err := by[name].checkText(""); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Check(t, by[name].checkText(""), name)
 	}
 	must.Check(t, by["extras"].checkMultiple(nil))
 }
@@ -356,9 +326,7 @@ func TestHintsDescribeValidAnswers(t *testing.T) {
 	}
 	want := []string{"2 to 4 characters", "an e-mail address", "a whole number · 1 to 9", "a number",
 		"select with space or x · choose exactly 2"}
-	if !slices.Equal(got, want) {
-		t.Errorf("hints are %q, want %q", got, want)
-	}
+	must.CheckThat(t, slices.Equal(got, want), "hints are %q, want %q", got, want)
 }
 
 func TestTextsOfServersAreSanitised(t *testing.T) {
@@ -367,9 +335,7 @@ func TestTextsOfServersAreSanitised(t *testing.T) {
 			`"oneOf":[{"const":"x","title":"\u202ex"}]}}}`)
 	q := by["p"]
 	for _, text := range []string{q.title(), q.hint(), q.choices()[0].Key} {
-		if strings.ContainsAny(text, "\x1b\n\u202e") {
-			t.Errorf("%q is not sanitised", text)
-		}
+		must.CheckThat(t, !strings.ContainsAny(text, "\x1b\n\u202e"), "%q is not sanitised", text)
 	}
 }
 
@@ -393,11 +359,10 @@ func TestTheTitleOfTheFocusedFieldIsShownAtEveryHeight(t *testing.T) {
 		update(tea.WindowSizeMsg{Width: 80, Height: height})
 		for _, title := range append(titles, "Send the answers to server?") {
 			view := ansi.Strip(f.View())
-			if height >= 5 && (strings.Contains(view, "why?") != (height >= 16 && height < 80) ||
-				!strings.Contains(view, "ctrl+d: decline")) {
-				t.Errorf("height %d: the view must say how to decline, and repeat the question if it does not fit:\n%s",
-					height, view)
-			}
+			must.CheckThat(t, height < 5 || strings.Contains(view, "why?") == (height >= 16 && height < 80) &&
+				strings.Contains(view, "ctrl+d: decline"),
+				"height %d: the view must say how to decline, and repeat the question if it does not fit:\n%s", height,
+				view)
 			if lines := strings.Count(view, "\n") + 1; lines > height || !strings.Contains(view, title) {
 				t.Errorf("%d lines, without the title %q or too many of them:\n%s", height, title, view)
 			}
@@ -428,11 +393,9 @@ func TestFormsCanBeDeclined(t *testing.T) {
 		}
 		result, err := screen.Fill(t.Context(), "demo", &mcp.ElicitParams{Message: "Why?",
 			RequestedSchema: []byte(requested)})
-		if err != nil || string(result.Action)+" "+string(result.Content) != c.want {
-			t.Errorf("%s: %+v %v", name, result, err)
-		}
-		if !strings.HasPrefix(out.String(), "\ndemo asks:\n\nWhy?\n") {
-			t.Errorf("%s: the question does not come first: %q", name, out.String())
-		}
+		must.CheckThat(t, err == nil && string(result.Action)+" "+string(result.Content) == c.want,
+			"%s: %+v %v", name, result, err)
+		must.CheckThat(t, strings.HasPrefix(out.String(), "\ndemo asks:\n\nWhy?\n"),
+			"%s: the question does not come first: %q", name, out.String())
 	}
 }

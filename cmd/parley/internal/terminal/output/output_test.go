@@ -48,9 +48,7 @@ func TestStringsOfYAMLStayStrings(t *testing.T) {
 	var got []any
 	must.Do(t, yaml.Unmarshal([]byte(text), &got), text)
 	for i, want := range texts {
-		if got[i] != want {
-			t.Errorf("%q becomes %#v in\n%s", want, got[i], text)
-		}
+		must.CheckThat(t, got[i] == want, "%q becomes %#v in\n%s", want, got[i], text)
 	}
 	must.CheckThat(t, !strings.ContainsAny(text, "\x1b\u202e\u00ad\r"), "not sanitised: %q", text)
 	must.CheckContains(t, text, `"no"`, "a parser of YAML 1.1 reads no as false")
@@ -59,10 +57,9 @@ func TestStringsOfYAMLStayStrings(t *testing.T) {
 func TestNamesOfYAMLAreSanitised(t *testing.T) {
 	text := written(t, YAML, map[string]int{"a\u202eb": 1, "\x1b": 2, "true": 3})
 	var got map[string]int
-	if err := yaml.Unmarshal([]byte(text), &got); err != nil || got["a\u202eb"] != 1 || got["\x1b"] != 2 ||
-		got["true"] != 3 {
-		t.Errorf("%v %v from\n%s", got, err, text)
-	}
+	err := yaml.Unmarshal([]byte(text), &got)
+	must.CheckThat(t, err == nil && got["a\u202eb"] == 1 && got["\x1b"] == 2 && got["true"] == 3,
+		"%v %v from\n%s", got, err, text)
 	must.CheckThat(t, !strings.ContainsAny(text, "\x1b\u202e"), "not sanitised: %q", text)
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 // hostile are names in which shells would find commands, flags or quotation marks.
@@ -20,13 +22,10 @@ var hostile = []string{
 func TestPowerShellReadsQuotedWordsAsNames(t *testing.T) {
 	for _, name := range hostile {
 		quoted := PowerShell.Quote(name)
-		if got, rest, ok := powerShellWord(quoted); !ok || rest != "" || got != name {
-			t.Errorf("%s is %q and then %q, want %q", quoted, got, rest, name)
-		}
-		if line := PowerShell.Command([]string{"call", "--config", name}, "srv", name); strings.HasPrefix(name,
-			"-") != strings.Contains(line, " srv -- ") {
-			t.Error(line)
-		}
+		got, rest, ok := powerShellWord(quoted)
+		must.CheckThat(t, ok && rest == "" && got == name, "%s is %q and then %q, want %q", quoted, got, rest, name)
+		line := PowerShell.Command([]string{"call", "--config", name}, "srv", name)
+		must.CheckEqual(t, strings.HasPrefix(name, "-"), strings.Contains(line, " srv -- "), line)
 	}
 }
 
@@ -71,9 +70,8 @@ func TestUnixShellsReadQuotedWordsAsNames(t *testing.T) {
 			}
 		}
 		line := Unix.CommandWith([]string{"call"}, []string{"npx", name}, "srv", name)
-		if got, _, open := split(line, Syntax{}); open != 0 || got[len(got)-1] != name ||
-			strings.HasPrefix(name, "-") != (got[3] == "--") {
-			t.Errorf("%s: %q, open %q", line, got, open)
-		}
+		got, _, open := split(line, Syntax{})
+		must.CheckThat(t, open == 0 && got[len(got)-1] == name && strings.HasPrefix(name, "-") == (got[3] == "--"),
+			"%s: %q, open %q", line, got, open)
 	}
 }

@@ -3,6 +3,8 @@ package quoting
 import (
 	"slices"
 	"testing"
+
+	"github.com/parley-mcp/parley/internal/must"
 )
 
 func TestLinesAreSplitAsAShellDoes(t *testing.T) {
@@ -22,9 +24,8 @@ func TestLinesAreSplitAsAShellDoes(t *testing.T) {
 			t.Errorf("%s: %q, open %q, want %q", c.line, got, quote, c.want)
 		}
 	}
-	if _, _, quote := split(`call 'greet`, Syntax{}); quote != '\'' {
-		t.Errorf("an open quotation is %q", quote)
-	}
+	_, _, quote := split(`call 'greet`, Syntax{})
+	must.CheckThat(t, quote == '\'', "an open quotation is %q", quote)
 }
 
 func TestTheCurrentWordIsTheOneBeforeTheCursor(t *testing.T) {
@@ -41,9 +42,8 @@ func TestTheCurrentWordIsTheOneBeforeTheCursor(t *testing.T) {
 		{"call note 'text=a b", []string{"call", "note"}, "text=a b", 10},
 	} {
 		before, current, start, _ := Syntax{}.Cursor(c.line)
-		if !slices.Equal(before, c.before) || current != c.current || start != c.start {
-			t.Errorf("%q: %q %q %d", c.line, before, current, start)
-		}
+		must.CheckThat(t, slices.Equal(before, c.before) && current == c.current && start == c.start,
+			"%q: %q %q %d", c.line, before, current, start)
 	}
 }
 
@@ -65,8 +65,7 @@ func TestLinesOfOtherShellsAreReadWithoutExecution(t *testing.T) {
 		{`p 'a\'b\\c\d`, `a'b\c\d`, '\'', true},
 	} {
 		before, word, _, quote := Syntax{Getenv: getenv, Fish: c.fish}.Cursor(c.line)
-		if len(before) != 1 || word != c.word || quote != c.quote {
-			t.Errorf("%s: %q %q %q", c.line, before, word, quote)
-		}
+		must.CheckThat(t, len(before) == 1 && word == c.word && quote == c.quote,
+			"%s: %q %q %q", c.line, before, word, quote)
 	}
 }

@@ -260,10 +260,7 @@ func TestSecretsMatchAnyValue(t *testing.T) {
 	}
 	_, err := c.CallTool(t.Context(), "login", map[string]any{"auth": map[string]any{"password": "secret", "otp": 1},
 		"user": "ada"})
-	if err == nil || !strings.Contains(err.Error(),
-		`there are responses for {"auth":{"password":"redacted-1"},"user":"ada"}`) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckFails(t, err, `there are responses for {"auth":{"password":"redacted-1"},"user":"ada"}`)
 }
 
 func TestAListedToolThatWasNotCalledHasNoResponse(t *testing.T) {
@@ -273,10 +270,9 @@ func TestAListedToolThatWasNotCalledHasNoResponse(t *testing.T) {
 	`), nil).Server())
 	_, err := c.CallTool(t.Context(), "login", nil)
 	wire := new(jsonrpc.Error)
-	if !errors.As(err, &wire) || wire.Message != "mock: the recording has no response to tools/call login" ||
-		string(wire.Data) != `{"mock":"no response","available":[]}` {
-		t.Errorf("got %v", err)
-	}
+	must.CheckThat(t, errors.As(err, &wire) &&
+		wire.Message == "mock: the recording has no response to tools/call login" &&
+		string(wire.Data) == `{"mock":"no response","available":[]}`, "got %v", err)
 }
 
 func TestUnlistedToolsAreServedAndNotListed(t *testing.T) {
@@ -293,10 +289,8 @@ func TestUnknownNamesAreErrorsThatNameTheOthers(t *testing.T) {
 	c := mcptest.Dial(t, m.Server())
 	_, err := c.CallTool(t.Context(), "logout", nil)
 	wire := new(jsonrpc.Error)
-	if !errors.As(err, &wire) || wire.Code != jsonrpc.CodeInvalidParams ||
-		!strings.Contains(wire.Message, `unknown tool: "logout"; the mock has login, lost`) {
-		t.Errorf("got %v", err)
-	}
+	must.CheckThat(t, errors.As(err, &wire) && wire.Code == jsonrpc.CodeInvalidParams &&
+		strings.Contains(wire.Message, `unknown tool: "logout"; the mock has login, lost`), "got %v", err)
 	must.CheckContains(t, log.String(), "logout", "the log is")
 }
 

@@ -130,9 +130,8 @@ func TestQuestionsOfOneCallAreAskedInOrder(t *testing.T) {
 			}
 		})
 		got, err := client.CallTool[string](t.Context(), c, "greet", nil)
-		if err != nil || got != "hello" || !slices.Equal(asked, []string{"Name?", "Day?"}) {
-			t.Errorf("%s: got %q, %v after %q", action, got, err, asked)
-		}
+		must.CheckThat(t, err == nil && got == "hello" && slices.Equal(asked, []string{"Name?", "Day?"}),
+			"%s: got %q, %v after %q", action, got, err, asked)
 	}
 }
 

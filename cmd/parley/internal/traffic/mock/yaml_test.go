@@ -98,9 +98,8 @@ func TestAFileServesEveryRevisionOnEveryTransport(t *testing.T) {
 			`{"city":"Atlantis"}`:         "There is no Atlantis.",
 		} {
 			result, err := c.CallTool(ctx, "forecast", json.RawMessage(arguments))
-			if err != nil || textIn(result.Content) != want || result.IsError != strings.Contains(want, "no ") {
-				t.Errorf("%s: got %+v, %v", arguments, result, err)
-			}
+			must.CheckThat(t, err == nil && textIn(result.Content) == want &&
+				result.IsError == strings.Contains(want, "no "), "%s: got %+v, %v", arguments, result, err)
 		}
 		_, err := c.CallTool(ctx, "forecast", map[string]any{"city": "Nowhere"})
 		wire := new(jsonrpc.Error)
@@ -116,9 +115,8 @@ func TestAFileServesEveryRevisionOnEveryTransport(t *testing.T) {
 		}
 		for uri, want := range map[string]string{"docs://guide": "# Guide", "docs://pages/intro": "The page intro."} {
 			read, err := c.ReadResource(ctx, uri)
-			if err != nil || len(read.Contents) != 1 || read.Contents[0].Text != want || read.Contents[0].URI != uri {
-				t.Errorf("%s: got %+v, %v", uri, read, err)
-			}
+			must.CheckThat(t, err == nil && len(read.Contents) == 1 && read.Contents[0].Text == want &&
+				read.Contents[0].URI == uri, "%s: got %+v, %v", uri, read, err)
 		}
 		read := must.Get(c.ReadResource(ctx, "docs://logo"))(t)
 		must.CheckEqual(t, string(read.Contents[0].Blob), "hi", read)
@@ -211,10 +209,9 @@ func TestStepsReportLogAndAsk(t *testing.T) {
 				client.WithProgress(func(_, _ float64, message string) { reports = append(reports, message) }))
 			must.CheckThat(t, err == nil && got == "Booked for Tuesday.", "got %q, %v", got, err)
 			must.CheckThat(t, len(reports) == 1 && reports[0] == "half", "reports: %q", reports)
-			if m := <-logs; m.Level != mcp.LevelWarning || m.Logger != "booking" ||
-				string(m.Data) != `{"state":"started"}` {
-				t.Errorf("got %+v", m)
-			}
+			m := <-logs
+			must.CheckThat(t, m.Level == mcp.LevelWarning && m.Logger == "booking" &&
+				string(m.Data) == `{"state":"started"}`, "got %+v", m)
 		})
 	}
 }
@@ -226,9 +223,8 @@ func TestADeclinedQuestionIsAnErrorOfTheTool(t *testing.T) {
 		}
 	})
 	result, err := c.CallTool(t.Context(), "book", nil)
-	if err != nil || !result.IsError || textIn(result.Content) != "the user declined" {
-		t.Errorf("got %+v, %v", result, err)
-	}
+	must.CheckThat(t, err == nil && result.IsError && textIn(result.Content) == "the user declined",
+		"got %+v, %v", result, err)
 }
 
 func TestMistakesOfAFileHaveTheirLines(t *testing.T) {

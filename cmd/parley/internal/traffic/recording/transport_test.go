@@ -130,9 +130,8 @@ func TestTransportReportsWhoEndsAStream(t *testing.T) {
 	must.Do(t, err)
 	must.Check(t, must.Err(io.ReadFull(resp.Body, make([]byte, 9))))
 	resp.Body.Close()
-	if resp, err = c.Post(s.URL, "text/plain", nil); err != nil {
-		t.Fatal(err)
-	}
+	resp, err = c.Post(s.URL, "text/plain", nil)
+	must.Do(t, err)
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the stream has ended regularly")
 	}
@@ -206,9 +205,8 @@ func TestObserverReportsRequestsAndResponses(t *testing.T) {
 		resp := must.Get(http.Post(s.URL+request.path, "text/plain", strings.NewReader(request.body)))(t)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || string(body) != request.want {
-			t.Errorf("%s: %q, %v, want %q", request.path, body, err, request.want)
-		}
+		must.CheckThat(t, err == nil && string(body) == request.want,
+			"%s: %q, %v, want %q", request.path, body, err, request.want)
 	}
 	check(t, s, got,
 		`1 client POST http://named/a?b "one"`, `1 server 202 "answer to one" end`,
@@ -235,9 +233,8 @@ func TestObserverReportsWhoEndsAStream(t *testing.T) {
 	must.Check(t, must.Err(io.ReadFull(resp.Body, make([]byte, 9))))
 	resp.Body.Close()
 	s.CloseClientConnections()
-	if resp, err = http.Post(s.URL, "text/plain", nil); err != nil {
-		t.Fatal(err)
-	}
+	resp, err = http.Post(s.URL, "text/plain", nil)
+	must.Do(t, err)
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the stream has ended regularly")
 	}
@@ -264,9 +261,8 @@ func TestServerConnReportsBothDirections(t *testing.T) {
 			t.Fatalf("%s, %v", msg, err)
 		}
 		near.Close()
-		if _, err := conn.Read(ctx); err != io.EOF {
-			t.Fatal(err)
-		}
+		_, err := conn.Read(ctx)
+		must.That(t, err == io.EOF, "%v", err)
 		conn.Close()
 		want := []string{`0 client "{\"id\":1}"`, `0 server "{\"id\":2}"`, `0 client end`}
 		must.CheckThat(t, slices.Equal(got.lines, want), "reported %q", got.lines)

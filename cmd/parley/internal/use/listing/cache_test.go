@@ -100,7 +100,6 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 		}
 	}
 	writers.Wait()
-	if files, _ := os.ReadDir(c.dir); len(files) != 1 {
-		t.Errorf("%d files remain", len(files))
-	}
+	files, _ := os.ReadDir(c.dir)
+	must.CheckThat(t, len(files) == 1, "%d files remain", len(files))
 }

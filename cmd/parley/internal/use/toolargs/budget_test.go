@@ -46,9 +46,8 @@ func TestReadingASchemaOfAPeerIsBounded(t *testing.T) {
 		n := parseSchema(raw, "argument")
 		all := n.arguments()
 		must.CheckThat(t, n.doc.left >= -(1<<20)-len(text), "%s: %d steps beyond the budget", name, -n.doc.left)
-		if name == "properties" && (len(all) != 9000 || !all[8999].Required || all[8999].Type != "string") {
-			t.Errorf("%s: %d arguments", name, len(all))
-		}
+		must.CheckThat(t, name != "properties" || len(all) == 9000 && all[8999].Required && all[8999].Type == "string",
+			"%s: %d arguments", name, len(all))
 		// Each of them reads the schema again.
 		_, err := Parse(raw, []string{"p1=x", "a=1", "q:=2"})
 		texts := []string{Summary(raw), fmt.Sprint(err)}
@@ -65,7 +64,6 @@ func TestReadingASchemaOfAPeerIsBounded(t *testing.T) {
 
 func TestASummaryOfManyArgumentsEndsWithTheirNumber(t *testing.T) {
 	got := Summary(json.RawMessage(hostile()["properties"]))
-	if !strings.HasPrefix(got, "p0=string p1=string ") || !strings.HasSuffix(got, "=string … and 8908 more") {
-		t.Errorf("got %s", got)
-	}
+	must.CheckThat(t, strings.HasPrefix(got, "p0=string p1=string ") &&
+		strings.HasSuffix(got, "=string … and 8908 more"), "got %s", got)
 }

@@ -78,9 +78,7 @@ func TestParseConvertsWordsByTheirSchemaTypes(t *testing.T) {
 		}
 		got, err := Parse(json.RawMessage(everything), words)
 		must.CheckThat(t, err == nil && string(got) == c.want, "Parse(%s) = %s, %v, want %s", c.words, got, err, c.want)
-		if err == nil && !json.Valid(got) {
-			t.Errorf("Parse(%s) = %s, want valid JSON", c.words, got)
-		}
+		must.CheckThat(t, err != nil || json.Valid(got), "Parse(%s) = %s, want valid JSON", c.words, got)
 	}
 }
 
@@ -113,9 +111,8 @@ func TestParseRejectsInvalidWords(t *testing.T) {
 		{`{"type":"object","additionalProperties":false}`, `x=1`, `unknown argument "x"; there are no arguments`},
 	} {
 		got, err := Parse(json.RawMessage(c.schema), strings.Split(c.words, "|"))
-		if err == nil || err.Error() != c.want {
-			t.Errorf("Parse(%s) = %s, %v, want the error %s", c.words, got, err, c.want)
-		}
+		must.CheckThat(t, err != nil && err.Error() == c.want,
+			"Parse(%s) = %s, %v, want the error %s", c.words, got, err, c.want)
 	}
 }
 
@@ -185,9 +182,8 @@ func TestParseObjectKeepsTheTextOfTheObject(t *testing.T) {
 	got := must.Get(ParseObject(` {"a": 9007199254740993} `))(t)
 	must.CheckEqual(t, string(got), `{"a": 9007199254740993}`, "ParseObject() =", got)
 	for _, text := range []string{"", "[]", "1", "{", `{"a":1} x`, "null"} {
-		if got, err := ParseObject(text); err == nil {
-			t.Errorf("ParseObject(%q) = %s, want an error", text, got)
-		}
+		got, err := ParseObject(text)
+		must.CheckThat(t, err != nil, "ParseObject(%q) = %s, want an error", text, got)
 	}
 }
 
@@ -197,9 +193,7 @@ func FuzzParseReturnsJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, schema, one, two string) {
 		_ = Summary(json.RawMessage(schema))
 		got, err := Parse(json.RawMessage(schema), []string{one, two})
-		if err == nil && !json.Valid(got) {
-			t.Errorf("Parse() = %s, want valid JSON", got)
-		}
+		must.CheckThat(t, err != nil || json.Valid(got), "Parse() = %s, want valid JSON", got)
 	})
 }
 
@@ -258,10 +252,9 @@ func TestExamplesParse(t *testing.T) {
 }
 
 func TestExampleOfOptionalArguments(t *testing.T) {
-	if got := Example(json.RawMessage(`{"type":"object","properties":{"b":{"type":"string"},` +
-		`"a":{"type":"string"}}}`)); !slices.Equal(got, []string{"b=text"}) {
-		t.Errorf("%q", got)
-	}
+	got := Example(json.RawMessage(`{"type":"object","properties":{"b":{"type":"string"},` +
+		`"a":{"type":"string"}}}`))
+	must.CheckThat(t, slices.Equal(got, []string{"b=text"}), "%q", got)
 	for _, schema := range []string{`{}`, ``, `true`, `{"required":["a=b",""]}`, `[`} {
 		got := Example(json.RawMessage(schema))
 		must.CheckThat(t, len(got) == 0, "%s: %q", schema, got)
@@ -319,9 +312,8 @@ func TestSubschemasAreCombined(t *testing.T) {
 			`"additionalProperties":false}]}`: "c=1",
 		`{"properties":{"a":false}}`: "a=1",
 	} {
-		if got, err := Parse(json.RawMessage(schema), []string{words}); err == nil {
-			t.Errorf("%s: %s is %s", schema, words, got)
-		}
+		got, err := Parse(json.RawMessage(schema), []string{words})
+		must.CheckThat(t, err != nil, "%s: %s is %s", schema, words, got)
 	}
 }
 
