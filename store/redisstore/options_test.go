@@ -179,8 +179,8 @@ var callTable = []callCost{
 	{"`resources/subscribe`", "Publish, Put, Touch"},
 	{"`resources/unsubscribe`", "Publish, Put, Touch"},
 	{"`logging/setLevel`", "Put, Touch"},
-	{"`DELETE`", "Delete, Drop, Publish, Touch"},
-	{"`DELETE`, 2024-11-05, which has no resumable streams", "Delete, Publish, Touch"},
+	{"`DELETE`", "Delete, Drop, Get, Publish"},
+	{"`DELETE`, 2024-11-05, which has no resumable streams", "Delete, Get, Publish"},
 
 	{"**Task**, 2026-07-28", ""},
 	{"creation", "2 Add, Put, Subscribe"},

@@ -229,12 +229,12 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, id string) {
 		rejectInvalid(w, jsonrpc.ID{}, missingSession)
 		return
 	}
-	live, ok := s.use(w, r, id, jsonrpc.ID{})
-	if !ok {
-		return
+	live, err := s.Sessions.Use(r.Context(), principalOf(r), id, false)
+	if err == nil {
+		defer live.Release()
+		err = s.Sessions.Delete(r.Context(), principalOf(r), id)
 	}
-	defer live.Release()
-	if err := s.Sessions.Delete(r.Context(), principalOf(r), id); err != nil {
+	if err != nil {
 		s.rejectSession(w, r, jsonrpc.ID{}, err)
 		return
 	}
