@@ -188,15 +188,26 @@ parley config show -o json ~/.cursor/mcp.json mcp.json`,
 			if err != nil {
 				return err
 			}
-			return output.Show(cmd, shownConfig(loaded), func(w io.Writer) error { return printConfig(cmd, w, loaded) })
+			shown, rows := shownConfig(loaded)
+			return output.Show(cmd, shown, func(w io.Writer) error {
+				if err := terminal.Table(w, terminal.Width(w), []string{"NAME", "SOURCE", "TARGET", "SETTINGS"},
+					rows); err != nil {
+					return err
+				}
+				for _, p := range loaded.Problems {
+					cmd.PrintErrln("parley: warning: " + terminal.Line(p.Err.Error()))
+				}
+				return nil
+			})
 		},
 	}
 	files.AddPolicy(cmd)
 	return cmd
 }
 
-// shownConfig returns a configuration without its secrets, as JSON.
-func shownConfig(c *config.Config) any {
+// shownConfig returns a configuration without its secrets as JSON, and as the rows of a table: one for each server,
+// toolset, policy and webhook.
+func shownConfig(c *config.Config) (object any, rows [][]string) {
 	shown := struct {
 		Servers  []config.Object `json:"servers"`
 		Toolsets []config.Object `json:"toolsets,omitempty"`
@@ -205,29 +216,48 @@ func shownConfig(c *config.Config) any {
 		Hooks    []config.Object `json:"hooks,omitempty"`
 		Problems []string        `json:"problems,omitempty"`
 	}{Servers: []config.Object{}, Default: c.DefaultToolset}
+	row := func(name, source, target string, settings config.Object) {
+		rows = append(rows, terminal.Row(name, source, target, inWords(settings)))
+	}
 	for i := range c.Servers {
 		s := &c.Servers[i]
+		members, target := shownMembers(s), config.WithoutSecrets(s.URL)
+		if s.Command != "" {
+			target = s.Command
+			if n := len(s.Args); n > 0 {
+				target += fmt.Sprintf(" (%s)", terminal.Count(n, "argument"))
+			}
+		}
+		row(s.Name, s.Source, target, members.Without("command", "args", "url", "origin"))
 		shown.Servers = append(shown.Servers, append(config.Object{{Name: "name", Value: s.Name},
-			{Name: "source", Value: s.Source}}, shownMembers(s)...))
+			{Name: "source", Value: s.Source}}, members...))
 	}
 	for i := range c.Toolsets {
 		t := &c.Toolsets[i]
+		path, settings := "/mcp/"+t.Name, t.Members()
 		shown.Toolsets = append(shown.Toolsets, append(config.Object{{Name: "name", Value: t.Name},
-			{Name: "source", Value: t.Source}, {Name: "path", Value: "/mcp/" + t.Name}}, t.Members()...))
+			{Name: "source", Value: t.Source}, {Name: "path", Value: path}}, settings...))
+		if t.Name == c.DefaultToolset {
+			settings = append(settings, config.Member{Name: "default", Value: true})
+		}
+		row(path, t.Source, "toolset", settings)
 	}
 	for _, p := range c.Policies {
+		row("policy", p.Source, terminal.Count(len(p.Rules), "rule"), policyMembers(p))
 		shown.Policies = append(shown.Policies, append(config.Object{{Name: "source", Value: p.Source},
 			{Name: "rules", Value: len(p.Rules)}}, policyMembers(p)...))
 	}
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
+		url := config.WithoutSecrets(h.URL)
+		row("webhook", h.Source, url, hookMembers(h))
 		shown.Hooks = append(shown.Hooks, append(config.Object{{Name: "source", Value: h.Source},
-			{Name: "url", Value: config.WithoutSecrets(h.URL)}}, hookMembers(h)...))
+			{Name: "url", Value: url}}, hookMembers(h)...))
 	}
 	for _, p := range c.Problems {
 		shown.Problems = append(shown.Problems, p.Err.Error())
 	}
-	return shown
+	return shown, rows
 }
 
 // shownMembers returns the members of the entry of a server without its secrets: of arguments only the number, of
@@ -292,48 +322,6 @@ func namesOf(pairs []config.Pair) (names []string) {
 		names = append(names, p.Name)
 	}
 	return names
-}
-
-// printConfig prints a line for each server, toolset, policy and webhook.
-func printConfig(cmd *cobra.Command, out io.Writer, c *config.Config) error {
-	var rows [][]string
-	row := func(name, source, target string, settings config.Object) {
-		rows = append(rows, terminal.Row(name, source, target, inWords(settings)))
-	}
-	for i := range c.Servers {
-		s := &c.Servers[i]
-		target := config.WithoutSecrets(s.URL)
-		if s.Command != "" {
-			target = s.Command
-			if n := len(s.Args); n > 0 {
-				target += fmt.Sprintf(" (%s)", terminal.Count(n, "argument"))
-			}
-		}
-		row(s.Name, s.Source, target, shownMembers(s).Without("command", "args", "url", "origin"))
-	}
-	for i := range c.Toolsets {
-		t := &c.Toolsets[i]
-		settings := t.Members()
-		if t.Name == c.DefaultToolset {
-			settings = append(settings, config.Member{Name: "default", Value: true})
-		}
-		row("/mcp/"+t.Name, t.Source, "toolset", settings)
-	}
-	for _, p := range c.Policies {
-		row("policy", p.Source, terminal.Count(len(p.Rules), "rule"), policyMembers(p))
-	}
-	for i := range c.Hooks {
-		h := &c.Hooks[i]
-		row("webhook", h.Source, config.WithoutSecrets(h.URL), hookMembers(h))
-	}
-	if err := terminal.Table(out, terminal.Width(out), []string{"NAME", "SOURCE", "TARGET", "SETTINGS"},
-		rows); err != nil {
-		return err
-	}
-	for _, p := range c.Problems {
-		cmd.PrintErrln("parley: warning: " + terminal.Line(p.Err.Error()))
-	}
-	return nil
 }
 
 // inWords returns members with their names in the file.
