@@ -137,6 +137,39 @@ func TestWaitingCommandsShareARoundTrip(t *testing.T) {
 	})
 }
 
+// A Get whose connection ends before the answer is sent once more. A write, which may have been executed, is not.
+func TestGetIsRepeatedWhenItsConnectionEnds(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		p := newProxy(t, start(t, program).addr)
+		s := connect(t, at(p.addr))
+		if _, err := s.Put(ctx, "k", []byte("value"), hour); err != nil {
+			t.Fatal(err)
+		}
+		interrupt := func(operation func() error) error {
+			p.delay.Store(int64(time.Hour))
+			before := p.trips.Load()
+			outcome := make(chan error, 1)
+			go func() { outcome <- operation() }()
+			wait(t, "the command is sent", func() error {
+				if p.trips.Load() == before {
+					return errors.New("it was not sent")
+				}
+				return nil
+			})
+			p.delay.Store(0)
+			p.cut(false)
+			return <-outcome
+		}
+		if err := interrupt(func() error { _, err := s.Get(ctx, "k"); return err }); err != nil {
+			t.Errorf("Get: %v", err)
+		}
+		if err := interrupt(func() error { _, err := s.Put(ctx, "k", nil, hour); return err }); !errors.Is(err,
+			ErrUnavailable) {
+			t.Errorf("Put: %v, want ErrUnavailable", err)
+		}
+	})
+}
+
 // A command whose context ends while it waits is not sent.
 func TestACommandWithoutACallerIsNotSent(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
