@@ -11,6 +11,10 @@ import (
 // The next request of such a session need not restore it. The cache evicts the least recently used session.
 const maxCached = 10_000
 
+// maxCachedRecord limits the record of a new session that stays in memory for MarkReady. Most have about 200 bytes, but
+// clients can make them much longer.
+const maxCachedRecord = 1 << 10
+
 // sessionCache is the list of unused sessions in memory, the least recently used first.
 type sessionCache struct {
 	oldest, newest *StoredSession
@@ -73,9 +77,9 @@ func (ss *StoredSession) Release() {
 	s.uses++
 	ss.used = s.uses
 	ss.cached = true
-	if ss.Ready {
+	if ss.Ready || len(ss.record) > maxCachedRecord { // otherwise MarkReady needs it
 		ss.record = nil
-	} // otherwise MarkReady follows
+	}
 	if s.cache.push(ss); s.cache.n > maxCached {
 		s.evict(s.cache.oldest)
 	}

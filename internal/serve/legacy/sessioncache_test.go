@@ -3,6 +3,7 @@ package legacy
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -211,6 +212,20 @@ func TestMarkReadyOfANewSessionOnlyWrites(t *testing.T) {
 	l.Release()
 	must.CheckEqual(t, asked.gets+asked.touches, 0)
 	must.CheckEqual(t, len(l.record), 0, "the record of a session that is ready stays in memory")
+}
+
+func TestTheLongRecordOfANewSessionDoesNotStayInMemory(t *testing.T) {
+	s, kv := newSessions(SessionLimits{})
+	asked := &countingStore{KV: kv}
+	s.store = asked
+	state := someState
+	state.Capabilities = []byte(`{"experimental":{"a":"` + strings.Repeat("x", maxCachedRecord) + `"}}`)
+	id := must.Get(s.Create(t.Context(), principal.Anonymous, "a", state))(t)
+	must.CheckEqual(t, len(s.cache.newest.record), 0)
+	l := must.Get(s.MarkReady(t.Context(), principal.Anonymous, id))(t)
+	must.CheckThat(t, l.Ready, "%+v", l.State)
+	l.Release()
+	must.CheckEqual(t, asked.gets, 1)
 }
 
 func TestMarkReadyFindsWhatAnotherReplicaHasDone(t *testing.T) {

@@ -21,7 +21,7 @@ type StoredSession struct {
 
 	// Guarded by the mutex of sessions.
 	version   uint64 // of the state in memory
-	record    []byte // the state as stored; may be nil, and is while a session that is Ready is not in use
+	record    []byte // the state as stored; may be nil, see Release
 	refs      int
 	touchedAt int // the tick of the last use or renewal
 	cached    bool
