@@ -172,6 +172,11 @@ func TestAnotherResultOfOutgoingMiddlewareIsEncoded(t *testing.T) {
 		string(raw) != `{"tools":[]}` {
 		t.Errorf("%s, %v", raw, err)
 	}
+	sending = outbound.NewChain(func(call.Handler) call.Handler { // sends nothing
+		return func(context.Context, *call.Call) (any, error) { return &mcp.ListToolsResult{Tools: []mcp.Tool{}}, nil }
+	})
+	unsent := must.Get(sending.Do(t.Context(), mcp.V20251125, req, nil))(t)
+	must.CheckEqual(t, string(unsent), `{"tools":[]}`)
 	sending = outbound.NewChain(after(func(any) any { return nil }))
 	if raw, err := sending.Do(t.Context(), mcp.V20251125, req, answering(`{"tools":[]}`)); err == nil {
 		t.Errorf("no result, but no error: %s", raw)

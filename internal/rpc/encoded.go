@@ -33,10 +33,11 @@ func Hand(e *Encoded) *Handed {
 	return &Handed{encoded: e, before: result, Copy: copied.Interface()}
 }
 
-// Unchanged returns the encoding of result if middleware returned the result unchanged.
+// Unchanged returns the encoding of result if middleware returned the result unchanged. h is nil if middleware received
+// no result with an encoding: it did not call the next handler, or the method has no type.
 func (h *Handed) Unchanged(result any) (e *Encoded, ok bool) {
 	switch {
-	case h.Copy != result:
+	case h == nil || h.Copy != result:
 		return nil, false
 	case h.encoded.Fresh:
 		return h.encoded, reflect.DeepEqual(h.before, h.Copy)

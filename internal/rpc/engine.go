@@ -267,7 +267,7 @@ func (e *Engine) appendResult(dst []byte, c *Call, result any) (reply []byte, er
 	}
 	dst = append(c.ID().Append(append(dst, `{"jsonrpc":"2.0","id":`...)), `,"result":`...)
 	encoded, ok := result.(*Encoded)
-	if !ok && c.handed != nil {
+	if !ok {
 		encoded, ok = c.handed.Unchanged(result)
 	}
 	if ok {
