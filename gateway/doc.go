@@ -54,3 +54,11 @@
 // the revision of the client requires it. The ids of requests, sessions and servers on one
 // side are never visible on the other.
 package gateway
+
+// Where the rules are. The host decides on requests; see host/doc.go:
+//
+//   - view.go, registrations.go: what is registered at the server, for everybody and in callers.go for one caller.
+//   - routes.go: which server a URI belongs to. hide.go: what a caller does not see, because the policy denies it.
+//   - forward.go: a call, its options and its errors. ask.go, approve.go: questions for the caller.
+//   - lazy.go: how long a call waits for a server that is starting. discovery.go: the search for tools.
+//   - resource.go, subscription.go, skills.go, apps.go, extension.go: what is special about each.

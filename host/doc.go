@@ -34,13 +34,15 @@ package host
 // The path of Host.Call, in this order; other requests are like it:
 //
 //   - catalog.go: the server and its name of the tool, from the name in the merged list (naming.go makes them).
-//     offer.go: what each server offers, and to whom.
+//     offer.go: what each server offers, and to whom; which names are withheld because two servers offer them.
 //   - review.go: whether the definition is accepted. What was accepted before, the program knows: Host.Review of parley
 //     compares with its lock file.
 //   - guard.go, policy.go, approval.go, audit.go: whether the policy and the approver let it pass, and its record.
+//     hide.go: what the policy always denies, which gateways leave out of lists.
 //   - hooks.go: what Host.OnRequest and Host.OnResult may change; the webhooks of parley are two such functions.
-//   - supervisor.go: the server, which starts again after a failure (retry.go) and ends when it is idle. await.go: how
-//     long a request waits for it.
+//   - supervisor.go: the server, how long it may take to start (connect), and when it is idle. retry.go: whether it
+//     starts again after a failure, and how soon: at once if it was stable. await.go: whether a request waits for a
+//     server that is starting, or was lost up to ten seconds ago.
 //   - sharing.go: whose connection it uses. pool.go: that connection, which is dialled, bounded, and closed when idle.
 //   - client.go: the request on the client of that connection. results.go: a result that is too large for a model.
 //

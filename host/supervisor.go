@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -172,16 +172,8 @@ func (s *supervisor) awaitNeed(ctx context.Context) bool {
 	}
 }
 
-// retryTimer returns a channel that receives a value when the backoff is over, or nil if there is no backoff.
-func (s *supervisor) retryTimer() <-chan time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	failed := s.status.State.isDown() || s.status.State == CallersOnly && s.status.Err != nil
-	if !failed || s.client != nil && !s.canRestart() {
-		return nil
-	}
-	return time.After(time.Until(s.status.Retry))
-}
+// startTime is how long a server may take until its lists are known, unless ServerConfig.StartTimeout is set.
+const startTime = 45 * time.Second
 
 // connect dials the server, or makes the existing client reconnect, and requests the
 // lists. A single time limit covers all of it.
@@ -212,6 +204,23 @@ func (s *supervisor) connect(ctx context.Context) error {
 	}
 	s.ready(c, listed)
 	return nil
+}
+
+// startError is the error of a server that is not ready in time. It matches context.DeadlineExceeded.
+type startError struct{ limit time.Duration }
+
+func (e *startError) Error() string { return fmt.Sprintf("not ready within %v", e.limit) }
+
+func (e *startError) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// startFailure returns err with the limit of a start, if ctx has reached it. A request can time out at the same moment,
+// before ctx has ended.
+func startFailure(ctx context.Context, limit time.Duration, err error) error {
+	deadline, _ := ctx.Deadline()
+	if err == nil || time.Now().Before(deadline) || errors.As(err, new(*startError)) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", &startError{limit}, err)
 }
 
 // dialAlone dials a server. It waits until a failed attempt has been cleaned up, so that two processes of a server
@@ -257,86 +266,6 @@ func (s *supervisor) want() {
 		}
 		return true
 	})
-}
-
-// lost marks a server that was ready as down. It does nothing if c is neither nil nor
-// the current client.
-func (s *supervisor) lost(c *client.Client, err error) {
-	changed := s.set(func(status *ServerStatus) bool {
-		if !status.State.isUsable() || c != nil && c != s.client {
-			return false
-		}
-		if time.Since(s.since) >= stable || s.answered.Load() {
-			s.failures = -1 // allow the first attempt at once
-		}
-		if s.canRestart() {
-			s.lostAt = time.Now()
-		}
-		s.fail(status, err)
-		return true
-	})
-	if changed {
-		s.logger.Warn("server lost", "error", err)
-	}
-}
-
-// canRestart reports whether the server can be dialled again after its connection was lost.
-func (s *supervisor) canRestart() bool {
-	switch s.config.Target.(type) {
-	case *client.CommandTarget, *client.HTTPTarget:
-		return true
-	}
-	return false
-}
-
-func (s *supervisor) isHTTP() bool {
-	_, ok := s.config.Target.(*client.HTTPTarget)
-	return ok
-}
-
-// down marks a server as down that could not be started. If attempts keep failing with the
-// same error, it logs only the first as a warning.
-func (s *supervisor) down(err error) {
-	level, text, retry := slog.LevelWarn, "server down", time.Time{}
-	s.set(func(status *ServerStatus) bool {
-		if status.Err != nil && status.Err.Error() == err.Error() {
-			level = slog.LevelDebug
-		}
-		s.fail(status, err)
-		if retry = status.Retry; status.State == CallersOnly {
-			text = "the server lists nothing without a login, so only callers who log in can use it"
-		}
-		return true
-	})
-	s.logger.Log(context.Background(), level, text, "error", err, "retry", time.Until(retry).Round(time.Second))
-}
-
-// fail sets the status of a server that is down; mu must be held. It stops the
-// watcher, because a watch would make the client reconnect.
-func (s *supervisor) fail(status *ServerStatus, err error) {
-	if s.stopWatcher != nil {
-		s.stopWatcher()
-	}
-	s.failures++
-	wait := backoff(s.failures)
-	if s.client != nil && s.isHTTP() {
-		wait = min(wait, lostBackoff)
-	}
-	status.State, status.Err = Down, err
-	if isUnauthorized(err) {
-		if status.State = NeedsLogin; s.config.CallerAuth != nil {
-			status.State = CallersOnly
-		}
-		wait = s.loginWait()
-	}
-	status.Retry = time.Now().Add(jitter(wait))
-	s.notBefore = time.Time{}
-	if failed := new(call.StatusError); errors.As(err, &failed) && failed.RetryAfter > 0 {
-		s.notBefore = time.Now().Add(min(failed.RetryAfter, maxLoginBackoff))
-		if s.notBefore.After(status.Retry) {
-			status.Retry = s.notBefore
-		}
-	}
 }
 
 func (s *supervisor) current() *client.Client {

@@ -101,3 +101,15 @@
 // [RequireScopes] sets the scopes that a tool, prompt or resource needs. Callers on standard
 // input have the scopes in Server.LocalScopes.
 package server
+
+// Where the rules are. internal/rpc/doc.go follows a tools/call through them:
+//
+//   - server.go: the fields and their limits. core.go: what is built from them. serve.go: how clients connect.
+//   - resolve.go: the entry that a request is about. toolcall.go, prompt.go, resource.go, completion.go: how it is
+//     served. In toolcall.go, arguments and results must fit their schemas.
+//   - catalog.go, entries.go: what is offered. catalogs.go, options.go: to whom. lists.go: lists, their pages and
+//     cursors, and what is hidden in them.
+//   - ask.go, elicit.go: questions of handlers. relay.go: questions that a gateway passes on.
+//   - longcall.go: calls that outlive their request, and once.go: work that must not be repeated. parked.go: calls that
+//     wait for an answer. task.go: which tools are tasks, and for how long. taskcall.go: which calls become tasks.
+//   - subscribe.go, follow.go: subscriptions. replicas.go, forward.go: what replicas tell each other.

@@ -3,5 +3,6 @@
 // forward.
 //
 // Decoding stays strict where more depends on a value: the type of a result, revisions, cursors, and fields that
-// identify an entry, such as the name of a tool.
+// identify an entry, such as the name of a tool. [Decode] tries to decode a value as it is; repair.go decides what is
+// left out or repaired if that fails.
 package contain

@@ -15,7 +15,8 @@ const (
 	checkPeriod = time.Second // minimum time between two checks
 )
 
-// quota counts the sessions that this process has created, by owner.
+// quota counts the sessions that this process has created, by owner. The limits are those of SessionLimits. If one is
+// reached and no session has expired, [Sessions.Create] ends the owner's session that was idle longest, see displace.
 type quota struct {
 	total int
 
