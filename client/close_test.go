@@ -154,12 +154,8 @@ func observe(t *testing.T, s *script) *process {
 // awaitStart waits until the process runs.
 func (p *process) awaitStart() {
 	p.t.Helper()
-	select {
-	case conn := <-p.conn:
-		p.conn <- conn
-	case <-time.After(eventTimeout):
-		p.t.Error("the process has not started")
-	}
+	conn := must.Receive(p.t, p.conn, "the start of the process")
+	p.conn <- conn
 }
 
 // awaitExit fails unless the process exits.
@@ -405,11 +401,7 @@ func TestSessionsOverHTTPArePinged(t *testing.T) {
 	d.Revision, d.KeepAlive = mcp.V20250618, 20*time.Millisecond
 	c := must.Get(d.Dial(t.Context(), client.URL(s.URL)))(t)
 	for range 3 {
-		select {
-		case <-pinged:
-		case <-time.After(10 * time.Second):
-			t.Fatal("the server received too few pings")
-		}
+		must.Receive(t, pinged, "a ping")
 	}
 	for begin := time.Now(); sessions.Load() < 2; { // until the client has received the status of the ping
 		wantCalled(t, c, "a")

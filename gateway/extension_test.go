@@ -152,12 +152,7 @@ func TestExtensionsReachEveryRevision(t *testing.T) {
 
 func expectMessage(t *testing.T, received <-chan string, want string) {
 	t.Helper()
-	select {
-	case got := <-received:
-		must.CheckContains(t, got, want)
-	case <-time.After(20 * time.Second):
-		t.Errorf("received nothing, want %s", want)
-	}
+	must.CheckContains(t, must.Receive(t, received, want), want)
 }
 
 // The policy decides on the methods of extensions, and the audit log contains them. Clients that do not declare
@@ -344,12 +339,7 @@ func TestURLElicitationEndsAfterItsCall(t *testing.T) {
 	must.Do(t, other.Ping(t.Context()))
 	finish()
 	finish() // a notification for an unknown id is ignored
-	select {
-	case got := <-asked.finished:
-		must.CheckContains(t, got, <-asked.asked)
-	case <-time.After(20 * time.Second):
-		t.Fatal("no notification")
-	}
+	must.CheckContains(t, must.Receive(t, asked.finished, "the notification"), <-asked.asked)
 	must.Do(t, other.Ping(t.Context()))
 	must.CheckThat(t, len(asked.finished)+len(other.finished) == 0,
 		"%d notifications too many, and %d for another client", len(asked.finished), len(other.finished))

@@ -93,13 +93,7 @@ func (u *rootsServer) expect(t *testing.T, text string) {
 
 func (u *rootsServer) answer(t *testing.T) string {
 	t.Helper()
-	select {
-	case got := <-u.answers:
-		return got
-	case <-time.After(20 * time.Second):
-		t.Fatal("the server received no answer")
-		return ""
-	}
+	return must.Receive(t, u.answers, "the answer")
 }
 
 // A server that all programs of a user share receives the roots of the program that used it last.
@@ -198,12 +192,7 @@ func TestChangesOfRootsReachTheServerFromAllReplicas(t *testing.T) {
 			must.Do(t, c.NotifyRootsChanged(t.Context()))
 			notified := make(map[rpc.SessionNotifier]bool)
 			for range 2 {
-				select {
-				case session := <-sessions:
-					notified[session] = true
-				case <-time.After(20 * time.Second):
-					t.Fatalf("the server is notified on %d sessions", len(notified))
-				}
+				notified[must.Receive(t, sessions, "the notification of a session")] = true
 				expectMessage(t, received, "file:///ada")
 			}
 			must.CheckEqual(t, len(notified), 2)

@@ -236,11 +236,7 @@ func TestWatchEndsWithContextAndHost(t *testing.T) {
 		}
 	}()
 	h.Close()
-	select {
-	case <-watched:
-	case <-time.After(10 * time.Second):
-		t.Fatal("Watch does not end after Close")
-	}
+	must.Receive(t, watched, "Watch")
 }
 
 func TestStartRejectsInvalidConfig(t *testing.T) {
@@ -348,12 +344,7 @@ func TestServersAreNotifiedOfChangedRoots(t *testing.T) {
 	start(t, h)
 	must.Do(t, h.WaitReady(t.Context()))
 	h.NotifyRootsChanged(t.Context())
-	select {
-	case name := <-notified:
-		must.CheckEqual(t, name, "files")
-	case <-time.After(20 * time.Second):
-		t.Error("no server was notified")
-	}
+	must.CheckEqual(t, must.Receive(t, notified, "the notification of a server"), "files")
 	must.Check(t, h.Close())
 	h.NotifyRootsChanged(t.Context()) // has no effect after Close
 	if len(notified) > 0 {

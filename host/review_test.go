@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/must"
@@ -282,12 +281,7 @@ func TestReviewCanSetTheServersDuringSetServers(t *testing.T) {
 	armed.Store(true)
 	done := make(chan error, 1)
 	go func() { done <- h.SetServers([]host.ServerConfig{renamed}) }()
-	select {
-	case err := <-done:
-		must.Check(t, err)
-	case <-time.After(20 * time.Second):
-		t.Fatal("SetServers does not return")
-	}
+	must.Check(t, must.Receive(t, done, "SetServers"))
 	if tools := h.Tools(); len(tools) != 2 || tools[0].Name != "up__fail" {
 		t.Errorf("the tools are %v, want those of the last configuration", tools)
 	}

@@ -352,11 +352,7 @@ func TestSubscribersReceiveUpdates(t *testing.T) {
 		}
 		expect := func(updates chan struct{}) {
 			t.Helper()
-			select {
-			case <-updates:
-			case <-time.After(10 * time.Second):
-				t.Fatal("the subscriber receives no update")
-			}
+			must.Receive(t, updates, "the update")
 		}
 		a, stopA := subscribe("lib://a")
 		expect(a) // the subscription has started
@@ -404,11 +400,7 @@ func TestSubscribeDoesNotStartServerThatIsDown(t *testing.T) {
 	<-timer.C
 	must.CheckEqual(t, early.Load(), 0)
 	must.Get(who(t, h, "mortal"))(t)
-	select {
-	case <-updated:
-	case <-time.After(10 * time.Second):
-		t.Error("the subscriber is not notified of a possible update")
-	}
+	must.Receive(t, updated, "the update")
 	cancel()
 	must.Check(t, <-subscribed)
 }

@@ -73,7 +73,7 @@ func useCalls(t *testing.T, p *peer) {
 	must.Do(t, p.SetLogLevel(t.Context(), mcp.LevelWarning))
 	must.Do(t, must.Err(p.CallTool(t.Context(), "talk", nil)))
 	for _, want := range []mcp.LoggingLevel{mcp.LevelWarning, mcp.LevelError} {
-		if got := await(t, p.logged); got.Level != want || got.Logger != "interop" || !json.Valid(got.Data) {
+		if got := must.Receive(t, p.logged, "the log message"); got.Level != want || got.Logger != "interop" || !json.Valid(got.Data) {
 			t.Errorf("logged %+v, want a message at level %s", got, want)
 		}
 	}
@@ -195,7 +195,7 @@ func useChanges(t *testing.T, p *peer) {
 		watched <- nil
 	}()
 	for range 4 { // one of each kind at the start
-		change := await(t, changes)
+		change := must.Receive(t, changes, "the change")
 		must.CheckThat(t, change.Resync, "first change: %+v, want Resync", change)
 	}
 	for what, want := range map[string]client.Change{
@@ -209,11 +209,11 @@ func useChanges(t *testing.T, p *peer) {
 			arguments["uri"] = want.URI
 		}
 		must.Do(t, must.Err(p.CallTool(t.Context(), "change", arguments)))
-		got := await(t, changes)
+		got := must.Receive(t, changes, "the change")
 		must.CheckThat(t, got == want, "change of %s: %+v, want %+v", what, got, want)
 	}
 	cancel()
-	err := await(t, watched)
+	err := must.Receive(t, watched, "Watch")
 	must.CheckThat(t, err == nil, "Watch ended with %v", err)
 
 	must.Do(t, p.NotifyRootsChanged(t.Context()))

@@ -131,7 +131,7 @@ func startParley(t *testing.T, program string, args ...string) (url string) {
 			t.Logf("parley %s wrote\n%s", args[0], output.String())
 		}
 	})
-	return await(t, printed)
+	return must.Receive(t, printed, "the address")
 }
 
 // awaitToolsOf waits until the gateway lists tools of all servers.

@@ -234,14 +234,14 @@ func useInputRequests(t *testing.T, p *peer) {
 	ask("roots", nil, "work file:///work\nnotes file:///notes")
 	ask("everything", nil, "alpha, hello, 2 roots")
 	ask("pay", nil, "accept")
-	url := await(t, p.opened)
+	url := must.Receive(t, p.opened, "the page")
 	must.CheckThat(t, url == "https://pay.example/1", "opened %s", url)
 	if p.Revision() < mcp.V20260728 { // modern servers send no requests, and have no error -32042
 		ask("pay_first", nil, "thank you")
-		url := await(t, p.opened)
+		url := must.Receive(t, p.opened, "the page")
 		must.CheckThat(t, url == "https://pay.example/2", "opened %s", url)
 		must.Check(t, must.Err(p.CallTool(t.Context(), "timeout", nil)))
-		await(t, p.cancelled)
+		must.Receive(t, p.cancelled, "the cancellation")
 	}
 }
 

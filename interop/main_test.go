@@ -197,18 +197,6 @@ func dialPeer(t *testing.T, transport string, target client.Target) *peer {
 	return p
 }
 
-// await receives a value, and fails the test after the time that a peer may take.
-func await[T any](t *testing.T, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(20 * time.Second):
-		t.Fatal("no value within 20 seconds")
-		panic("unreachable")
-	}
-}
-
 func target(t *testing.T, how string, peer []string) client.Target {
 	if how == "stdio" {
 		command := node(t, peer[0], append(slices.Clone(peer[1:]), "stdio")...)

@@ -100,7 +100,7 @@ func everything(t *testing.T, transport string) client.Target {
 		<-drained
 		_ = cmd.Wait()
 	})
-	await(t, ready)
+	must.Receive(t, ready, "the peer")
 	path := map[string]string{"streamableHttp": "mcp", "sse": "sse"}[transport]
 	return client.URL(fmt.Sprintf("http://%s/%s", addr, path))
 }
@@ -202,11 +202,11 @@ func useEverythingUpdates(t *testing.T, p *peer) {
 		}
 		watched <- nil
 	}()
-	change := await(t, changes)
+	change := must.Receive(t, changes, "the change")
 	must.CheckThat(t, change.Resync, "first change: %+v, want Resync", change)
 	awaitLog := func(text string) {
 		t.Helper()
-		for !strings.Contains(string(await(t, p.logged).Data), text) { // skip other messages
+		for !strings.Contains(string(must.Receive(t, p.logged, "the log message").Data), text) { // skip other messages
 		}
 	}
 	awaitLog("Subscribe Resource request for URI: " + uri)
@@ -214,7 +214,7 @@ func useEverythingUpdates(t *testing.T, p *peer) {
 		must.Check(t, must.Err(p.CallTool(t.Context(), tool, nil)))
 	}
 	toggle("toggle-subscriber-updates")
-	if change, want := await(t, changes), (client.Change{Kind: client.ResourceUpdated, URI: uri}); change != want {
+	if change, want := must.Receive(t, changes, "the change"), (client.Change{Kind: client.ResourceUpdated, URI: uri}); change != want {
 		t.Errorf("%+v, want %+v", change, want)
 	}
 	toggle("toggle-subscriber-updates")
@@ -222,7 +222,7 @@ func useEverythingUpdates(t *testing.T, p *peer) {
 	awaitLog("message")
 	toggle("toggle-simulated-logging")
 	cancel()
-	err := await(t, watched)
+	err := must.Receive(t, watched, "Watch")
 	must.CheckThat(t, err == nil, "Watch ended with %v", err)
 }
 
@@ -245,7 +245,7 @@ func useEverythingInputRequests(t *testing.T, p *peer) {
 	ask("trigger-sampling-request", map[string]any{"prompt": "Say hello"}, `"parrot"`, `"hello"`)
 	ask("get-roots-list", nil, "file:///work", "file:///notes")
 	ask("trigger-url-elicitation", map[string]any{"url": "https://pay.example/3"}, "completed")
-	url := await(t, p.opened)
+	url := must.Receive(t, p.opened, "the page")
 	must.CheckThat(t, url == "https://pay.example/3", "opened %s", url)
 	// The server rejects the call until the URL elicitation is complete, which it does not report. The client repeats
 	// the call (2025-11-25, client/elicitation, URL Elicitation Required Error); ours does so after
@@ -258,9 +258,9 @@ func useEverythingInputRequests(t *testing.T, p *peer) {
 			map[string]any{"url": "https://pay.example/4", "errorPath": true})
 		ended <- err
 	}()
-	url = await(t, p.opened)
+	url = must.Receive(t, p.opened, "the page")
 	must.CheckThat(t, url == "https://modelcontextprotocol.io", "opened %s", url)
 	cancel()
-	err := await(t, ended)
+	err := must.Receive(t, ended, "the call")
 	must.CheckThat(t, errors.Is(err, context.Canceled), "a call that waits for a URL elicitation: %v", err)
 }

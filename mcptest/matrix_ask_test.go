@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
@@ -135,11 +134,7 @@ func TestServerReceivesRootsChanged(t *testing.T) {
 		if c.Revision().Modern() {
 			return
 		}
-		select {
-		case <-received:
-		case <-time.After(10 * time.Second):
-			t.Error("the server has not received the notification")
-		}
+		must.Receive(t, received, "the notification")
 	}, answering)
 }
 

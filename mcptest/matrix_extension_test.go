@@ -48,11 +48,7 @@ func (b *inbox) receive(params json.RawMessage) {
 // await waits for a notification and checks the names of all notifications so far.
 func (b *inbox) await(t *testing.T, want string) {
 	t.Helper()
-	select {
-	case <-b.arrived:
-	case <-time.After(20 * time.Second):
-		t.Fatalf("no notification has arrived, want %s", want)
-	}
+	must.Receive(t, b.arrived, want)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	must.CheckEqual(t, strings.Join(b.names, " "), want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -144,12 +145,7 @@ func changesOf(t *testing.T, c *client.Client, filter client.WatchFilter) <-chan
 
 func wantChange(t *testing.T, learned <-chan client.Change, want client.Change) {
 	t.Helper()
-	select {
-	case got := <-learned:
-		must.CheckEqual(t, got, want)
-	case <-time.After(patience):
-		t.Fatalf("the client does not learn of %+v", want)
-	}
+	must.CheckEqual(t, must.Receive(t, learned, fmt.Sprintf("%+v", want)), want)
 }
 
 // has returns the names in the four lists of a client.

@@ -105,11 +105,7 @@ func TestRequestOnThePairIsAcceptedBeforeItsStatus(t *testing.T) {
 		post(waitCall, id+1)
 		post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id+1)
 		w := <-e.waiting
-		select {
-		case <-w.ctx.Done():
-		case <-time.After(wiretest.Patience):
-			t.Fatal("the call was not cancelled")
-		}
+		must.Receive(t, w.ctx.Done(), "the call")
 		must.CheckIs(t, context.Cause(w.ctx), call.ErrCancelled)
 		post(waitCall, id+1000)
 		post(waitCall, id+1000)

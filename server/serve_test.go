@@ -41,13 +41,7 @@ func serving(t *testing.T, ctx context.Context, s *server.Server) (url string, e
 
 func result(t *testing.T, served <-chan error) error {
 	t.Helper()
-	select {
-	case err := <-served:
-		return err
-	case <-time.After(20 * time.Second):
-		t.Fatal("Serve does not return")
-		return nil
-	}
+	return must.Receive(t, served, "Serve")
 }
 
 // The listener is closed while calls finish, so that a load balancer chooses another replica.

@@ -303,13 +303,7 @@ func (p *taskPeer) ask(method, members string) taskReply {
 
 func (p *taskPeer) await(reply <-chan taskReply) taskReply {
 	p.t.Helper()
-	select {
-	case r := <-reply:
-		return r
-	case <-time.After(wiretest.Patience):
-		p.t.Fatal("no response")
-		return taskReply{}
-	}
+	return must.Receive(p.t, reply, "the request")
 }
 
 // must returns the result of a request, which must have one.

@@ -94,12 +94,7 @@ func serve(t *testing.T, s *streamserver.Server, near, far transport.Conn) *peer
 		near.Close()
 		cancel(nil)
 		drain()
-		select {
-		case err := <-p.served:
-			p.served <- err
-		case <-time.After(patience):
-			t.Error("Serve has not returned")
-		}
+		p.served <- must.Receive(t, p.served, "Serve")
 	})
 	return p
 }

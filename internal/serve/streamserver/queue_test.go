@@ -230,12 +230,7 @@ func TestDrainReadsResponsesInBatchesAndRejectsTheirRequests(t *testing.T) {
 // wantCause fails the test unless a handler's context ends with a cancellation by the client.
 func (b *blocking) wantCause(t *testing.T) {
 	t.Helper()
-	select {
-	case cause := <-b.ended:
-		must.CheckIs(t, cause, call.ErrCancelled)
-	case <-time.After(patience):
-		t.Fatal("the call was not cancelled")
-	}
+	must.CheckIs(t, must.Receive(t, b.ended, "the call"), call.ErrCancelled)
 }
 
 // A cancellation that follows its call at once finds it: requests are accepted in the order in which they are read.

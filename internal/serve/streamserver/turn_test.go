@@ -120,11 +120,7 @@ func TestSlowHandlersRunInParallelAfterQuickOnes(t *testing.T) {
 			p.send(e.call(fmt.Sprint(id), "unsteady", `{"block":1}`))
 		}
 		for range 16 {
-			select {
-			case <-b.started:
-			case <-time.After(patience):
-				p.t.Fatal("the handlers do not run in parallel")
-			}
+			must.Receive(p.t, b.started, "the start of a parallel handler")
 		}
 		close(b.proceed)
 		for range 16 {
