@@ -537,6 +537,7 @@ func TestDialFindsTheEraOverHTTP(t *testing.T) {
 
 // The client does not fall back to an older revision if the server does not answer.
 func TestUnresponsiveServerIsAnError(t *testing.T) {
+	t.Parallel()
 	m := &mock{}
 	d := quiet()
 	d.Timeouts.Initialize = time.Second // limits connecting, too

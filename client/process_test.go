@@ -51,6 +51,7 @@ func TestExitedProcessIsRestarted(t *testing.T) {
 
 // Two processes of one target never run at the same time.
 func TestProcessExitsBeforeTheNextStarts(t *testing.T) {
+	t.Parallel()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	accept := func() net.Conn {

@@ -51,6 +51,7 @@ func changes(t *testing.T, c *client.Client, filter client.WatchFilter) func() (
 var resyncTools = client.Change{Kind: client.ToolsChanged, Resync: true}
 
 func TestWatchSurvivesARestartedProcess(t *testing.T) {
+	t.Parallel()
 	modern, legacy := watchable(), legacyServer()
 	modern.Answers["subscriptions/listen"] = []string{listening(acknowledged)}
 	modern.Answers["tools/call"] = []string{"!exit 3 killed"}

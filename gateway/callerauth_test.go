@@ -449,6 +449,7 @@ var anyURL = regexp.MustCompile(`http://\S+/login/start/\w+`)
 // revision. Afterwards, the call is answered for the account of that user. All requests go to two replicas in
 // turn.
 func TestCallersLogInToAServer(t *testing.T) {
+	t.Parallel()
 	for _, theirs := range []mcp.Revision{mcp.V20250326, mcp.V20251125, mcp.V20260728} {
 		for _, ours := range everyRevision {
 			t.Run(fmt.Sprintf("%s to %s", ours, theirs), func(t *testing.T) {

@@ -60,6 +60,7 @@ func toolNames(t *testing.T, c *client.Client) (names []string) {
 // A server that lists nothing without a login offers each caller a tool to log in, and afterwards the caller's own
 // lists, in every revision and at each of two replicas.
 func TestCallersSeeTheirOwnLists(t *testing.T) {
+	t.Parallel()
 	for _, theirs := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		for _, ours := range everyRevision {
 			t.Run(fmt.Sprintf("%s to %s", ours, theirs), func(t *testing.T) {
@@ -229,6 +230,7 @@ func TestNamesOfOtherServersAreNotTakenByTheListsOfCallers(t *testing.T) {
 // lists and notifies only the clients of that caller, whichever replica holds the client's stream. More revisions,
 // without replicas: TestWhatAServerSendsReachesNoOtherClient.
 func TestChangesOfTheListsOfACallerReachItsClients(t *testing.T) {
+	t.Parallel()
 	for _, theirs := range []mcp.Revision{mcp.V20251125, mcp.V20260728} {
 		for _, ours := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 			t.Run(fmt.Sprintf("%s to %s", ours, theirs), func(t *testing.T) {

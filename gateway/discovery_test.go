@@ -286,6 +286,7 @@ func TestDiscoveryFollowsTheCatalogue(t *testing.T) {
 }
 
 func TestCallToolForwardsProgressAndCancellation(t *testing.T) {
+	t.Parallel()
 	ended := make(chan struct{}, 1)
 	mcptest.Everywhere(t, func() *server.Server {
 		s, _, changes := runDiscovery(t, -1, inMemory(t, "files", filesServer(ended)))

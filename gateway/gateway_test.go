@@ -268,6 +268,7 @@ func TestToolsWithBooleanSubschemasAreListedWithObjects(t *testing.T) {
 
 // Every feature works between a client of each revision and a server of each revision, over HTTP.
 func TestEveryRevisionReachesEveryRevision(t *testing.T) {
+	t.Parallel()
 	for _, theirs := range mcp.Revisions() {
 		bus := store.NewMemory()
 		s := &server.Server{Name: "gateway"}

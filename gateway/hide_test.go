@@ -179,6 +179,7 @@ func TestDeniedEntriesAreHiddenFromLists(t *testing.T) {
 
 // A policy that changes ends the subscriptions that it denies.
 func TestChangedPolicyEndsSubscriptions(t *testing.T) {
+	t.Parallel()
 	denies := map[string][]host.Rule{
 		"to all": {{Method: mcp.MethodSubscribe, Resource: "lib://open", Action: host.Deny}},
 		"for want of the scope": {{Method: mcp.MethodSubscribe, Resource: "lib://open", Scope: "watch",

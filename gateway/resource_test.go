@@ -241,6 +241,7 @@ func TestCompletionIsForwarded(t *testing.T) {
 // The errors of a server that is down contain its name. The other server and the lists
 // remain usable.
 func TestErrorsNameTheServerThatIsDown(t *testing.T) {
+	t.Parallel()
 	endpoint := httptest.NewServer(library("mortal"))
 	defer endpoint.Close()
 	c := mcptest.Dial(t, gatewayTo(t, host.ServerConfig{Name: "gone", Target: client.URL(endpoint.URL)},
@@ -276,6 +277,7 @@ func TestErrorsNameTheServerThatIsDown(t *testing.T) {
 
 // The client also receives updates of a resource that only a template lists.
 func TestChangesAndUpdatesAreForwarded(t *testing.T) {
+	t.Parallel()
 	var one, two *server.Server
 	mcptest.Everywhere(t, func() *server.Server {
 		one, two = library("one"), library("two")
