@@ -442,8 +442,8 @@ func (b *bank) customer(revision mcp.Revision, answer string) *customer {
 	return c
 }
 
-// pays calls the tool, and fails the test unless the tool runs and the user is asked questions
-// times.
+// pays calls the tool, and fails the test unless the tool runs and the user is asked this
+// number of questions.
 func (c *customer) pays(amount, questions int, what string) {
 	c.Helper()
 	c.mu.Lock()

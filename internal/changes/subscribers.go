@@ -119,8 +119,8 @@ const uriOverhead = 64
 // ErrTooManySubscribed is the error of a subscription above MaxOwnerSubscribed.
 var ErrTooManySubscribed = &call.OverloadError{Limit: "bytes of subscribed URIs", RetryAfter: time.Minute}
 
-// Owner is whose sessions, subscriptions or stateless requests are counted together: a principal or, for anonymous
-// clients, an address.
+// Owner identifies the client whose sessions, subscriptions and stateless requests are counted together: a
+// principal or, for anonymous clients, an address.
 type Owner struct {
 	principal principal.Principal
 	address   string // empty unless the principal is anonymous
@@ -143,7 +143,7 @@ func SubscribedSize(uris ...string) int {
 	return SubscribedSizeOf(len(uris), bytes)
 }
 
-// SubscribedSizeOf returns how many bytes n URIs count whose total length is bytes.
+// SubscribedSizeOf returns how many bytes n URIs with the given total length count.
 func SubscribedSizeOf(n, bytes int) int { return bytes + n*uriOverhead }
 
 // SubscribedBytes counts the bytes of subscribed URIs by owner, in the sessions of connections and in

@@ -48,7 +48,7 @@ func TestOnlyVerifiersOfJSONWebTokensLinkJOSE(t *testing.T) {
 }
 
 // A program that only dials servers links nothing of the server, and a program that only serves links nothing of the
-// client. What both need is on a lower layer.
+// client. What both need is in a lower layer.
 func TestClientsAndServersLinkTheirOwnHalf(t *testing.T) {
 	for pattern, foreign := range map[string][]string{
 		"./client": {"server", "internal/serve", "internal/seal", "internal/lease", "internal/tasks"},

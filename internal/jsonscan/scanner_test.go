@@ -340,8 +340,8 @@ func TestEnvelopeFindsTheID(t *testing.T) {
 	}
 }
 
-// encoding/json decodes a key into a field whose name it equals or is a variant
-// of.
+// encoding/json decodes a key into a field whose name equals the key or a
+// variant of it.
 func TestVariantsAreThoseOfEncodingJSON(t *testing.T) {
 	for _, spelling := range []string{"tasks", "Tasks", "TASKS", "tasKs", "ta\u017fks", "ta\u017f\u212as", "tas\u212a\u017f",
 		"\u212aeys", "tasksx", "task", ""} {

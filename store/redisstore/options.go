@@ -18,7 +18,7 @@ import (
 const DefaultPrefix = "parley:"
 
 // With few connections, the operations of a busy server share round trips; with more than one, a long value delays only
-// some of them. In a cluster each operation has a connection for itself.
+// some of them. In a cluster, each operation uses its own connection.
 const defaultConns, defaultClusterConns = 4, 16
 
 // Options say how to reach Redis. Addrs is required.

@@ -33,7 +33,7 @@ type redisStore struct {
 	closed bool
 	active sync.WaitGroup // counts operations; Add only with mu held and closed false
 
-	// waiting has the commands for the workers. It is nil in a cluster, where a server that does not answer must not
+	// waiting passes commands to the workers. It is nil in a cluster, where a server that does not answer must not
 	// delay commands for the others. It has no buffer: a command whose context ends while it waits is not sent.
 	waiting chan request
 	workers sync.WaitGroup // Add only during an operation
@@ -152,8 +152,8 @@ type request struct {
 	done    chan struct{}
 }
 
-// process executes a command. It returns the error of ctx as soon as that ends; a command that was sent then ends by
-// itself, at the latest after the time-outs of the network.
+// process executes a command. It returns the error of ctx as soon as that ends; a command that was sent then ends on
+// its own, at the latest after the time-outs of the network.
 func (s *redisStore) process(ctx context.Context, command redis.Cmder) error {
 	r := request{command, make(chan struct{})}
 	if s.waiting == nil {
