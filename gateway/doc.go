@@ -55,10 +55,11 @@
 // side are never visible on the other.
 package gateway
 
-// Where the rules are. The host decides on requests; see host/doc.go:
+// Where to find the rules. The host decides on requests; see host/doc.go:
 //
-//   - view.go, registrations.go: what is registered at the server, for everybody and in callers.go for one caller.
-//   - routes.go: which server a URI belongs to. hide.go: what a caller does not see, because the policy denies it.
-//   - forward.go: a call, its options and its errors. ask.go, approve.go: questions for the caller.
-//   - lazy.go: how long a call waits for a server that is starting. discovery.go: the search for tools.
-//   - resource.go, subscription.go, skills.go, apps.go, extension.go: what is special about each.
+//   - view.go and registrations.go decide what is registered at the server for everybody; callers.go does so for one
+//     caller.
+//   - routes.go decides which server a URI belongs to. hide.go hides what the policy denies to a caller.
+//   - forward.go forwards a call with its options and its errors. ask.go and approve.go ask the caller.
+//   - lazy.go decides how long a call waits for a server that is starting. discovery.go lets models search for tools.
+//   - resource.go, subscription.go, skills.go, apps.go and extension.go do what is special about each.

@@ -31,21 +31,25 @@
 // to the methods of the Host and to the requests that a gateway forwards.
 package host
 
-// The path of Host.Call, in this order; other requests are like it:
+// What happens in a Host.Call, in this order. Other requests take the same path:
 //
-//   - catalog.go: the server and its name of the tool, from the name in the merged list (naming.go makes them).
-//     offer.go: what each server offers, and to whom; which names are withheld because two servers offer them.
-//   - review.go: whether the definition is accepted. What was accepted before, the program knows: Host.Review of parley
-//     compares with its lock file.
-//   - guard.go, policy.go, approval.go, audit.go: whether the policy and the approver let it pass, and its record.
-//     hide.go: what the policy always denies, which gateways leave out of lists.
-//   - hooks.go: what Host.OnRequest and Host.OnResult may change; the webhooks of parley are two such functions.
-//   - supervisor.go: the server, how long it may take to start (connect), and when it is idle. retry.go: whether it
-//     starts again after a failure, and how soon: at once if it was stable. await.go: whether a request waits for a
-//     server that is starting, or was lost up to ten seconds ago.
-//   - sharing.go: whose connection it uses. pool.go: that connection, which is dialled, bounded, and closed when idle.
-//   - client.go: the request on the client of that connection. results.go: a result that is too large for a model.
+//   - catalog.go finds the server, and the server's name for the tool, by the name in the merged list (naming.go makes
+//     these names). offer.go knows what each server offers, and to whom, and withholds names that two servers offer.
+//   - review.go checks whether the definition is accepted. The program remembers which ones it has accepted:
+//     Host.Review of parley compares them with its lock file.
+//   - guard.go, policy.go and approval.go check whether the policy and the approver let the call pass, and audit.go
+//     records it. hide.go determines what the policy always denies; gateways leave that out of lists.
+//   - hooks.go runs Host.OnRequest and Host.OnResult, which may change the call; the webhooks of parley are two such
+//     functions.
+//   - supervisor.go starts the server, limits how long that may take (connect), and stops it when it is idle. retry.go
+//     decides whether it starts again after a failure, and how soon: at once if it was stable. await.go decides whether
+//     a request waits for a server that is starting, or that was lost up to ten seconds ago.
+//   - sharing.go decides whose connection serves the call. pool.go dials that connection, limits how many there are,
+//     and closes it when it is idle.
+//   - client.go sends the request on the client of that connection. results.go stores a result that is too large for a
+//     model.
 //
-// A message of the server on the way: attribution.go decides whose request it belongs to, question.go passes it on to
-// the caller of that request or answers it with an error, roots.go and inputrequest.go limit what is asked. Lists of
-// servers that depend on the caller are in callerlists.go; callerlistwatch.go keeps them up to date.
+// When the server sends a message during a call, attribution.go finds the request that it belongs to, and question.go
+// passes a question on to the caller of that request or answers it with an error. roots.go and inputrequest.go limit
+// what a server may ask. callerlists.go keeps lists of servers that depend on the caller, and callerlistwatch.go
+// updates them.
