@@ -242,8 +242,7 @@ func TestDeclineAndCancelAreTypedErrors(t *testing.T) {
 					return
 				}
 				_, err := client.CallTool[string](t.Context(), c, "book", nil)
-				must.CheckThat(t, err != nil && errors.Is(want, want) &&
-					err.Error() == "tool book failed: "+want.Error(), "got %v", err)
+				must.CheckEqual(t, fmt.Sprint(err), "tool book failed: "+want.Error())
 			}, func(d *client.Dialer) {
 				d.Elicit = func(context.Context, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 					return &mcp.ElicitResult{Action: action}, nil
