@@ -76,6 +76,7 @@ func tool(name string) mcp.Tool { return mcp.Tool{Name: name, Description: "A ne
 func emptyHandler(context.Context, struct{}) (string, error) { return "", nil }
 
 func TestWatchReportsChanges(t *testing.T) {
+	t.Parallel()
 	var s *server.Server
 	everywhere(t, changing(&s), func(t *testing.T, c *client.Client) {
 		w := watch(t, c, client.WatchFilter{Tools: true, Prompts: true, Resources: true,
@@ -183,6 +184,7 @@ func TestWatchRejectsTooManyURIs(t *testing.T) {
 func TestWatchSurvivesRestartOfServer(t *testing.T) {
 	for _, r := range mcp.Revisions() {
 		t.Run(string(r), func(t *testing.T) {
+			t.Parallel()
 			var s *server.Server
 			var serving atomic.Pointer[server.Server]
 			serving.Store(changing(&s)())

@@ -78,6 +78,7 @@ func TestConcurrentRequestsShareOneAuthorization(t *testing.T) {
 }
 
 func TestTimeoutsPauseWhileTheUserLogsIn(t *testing.T) {
+	t.Parallel()
 	for _, r := range []mcp.Revision{mcp.V20241105, mcp.V20251125, mcp.V20260728} {
 		w := newEnvironment(t)
 		c := w.Client()

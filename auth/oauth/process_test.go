@@ -128,6 +128,7 @@ func TestRefreshIsStoredAfterCancellation(t *testing.T) {
 
 // A cancelled request does not wait for a refresh that never ends.
 func TestCancellationEndsARefresh(t *testing.T) {
+	t.Parallel()
 	w := newEnvironment(t)
 	c := w.expired(nil)
 	ctx, cancel := context.WithCancel(t.Context())
