@@ -231,20 +231,10 @@ func LogIn(ctx context.Context, cmd *cobra.Command, url string, o LoginOptions) 
 	if err != nil {
 		return err
 	}
-	c, err := stored.Client(ctx, program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn))
+	own := credstore.Registration{Server: url, ID: o.ClientID, Secret: o.ClientSecret, RedirectURI: o.RedirectURI}
+	c, redirectURI, err := stored.ClientFor(ctx, program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn), own)
 	if err != nil {
 		return err
-	}
-	own := credstore.Registration{Server: url, ID: o.ClientID, Secret: o.ClientSecret, RedirectURI: o.RedirectURI}
-	redirectURI := own.RedirectURI
-	switch {
-	case own.ID != "":
-		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: own.ID, ClientSecret: own.Secret}},
-			c.Registrations...)
-	case redirectURI == "":
-		if redirectURI, err = stored.RedirectURI(ctx, url); err != nil {
-			return err
-		}
 	}
 	c.NoResource, c.AssumePKCE = o.NoResource, o.AssumePKCE
 	r := &trace.Recorder{Record: o.Step}
@@ -258,7 +248,7 @@ func LogIn(ctx context.Context, cmd *cobra.Command, url string, o LoginOptions) 
 			`http://localhost:3118/callback`, err)
 	case errors.Is(err, oauth.ErrRegistration):
 		return fmt.Errorf(`%w; open "Client and redirect URI" and enter a client that you have registered`, err)
-	case err == nil && own.ID != "":
+	case err == nil:
 		return stored.SaveRegistration(ctx, own)
 	}
 	return err

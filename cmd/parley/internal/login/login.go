@@ -114,32 +114,22 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 		return nil, err
 	}
 	ctx := cmd.Context()
-	c, err := stored.Client(ctx, program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn))
+	c, redirectURI, err := stored.ClientFor(ctx, program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn), registered)
 	if err != nil {
 		return nil, err
-	}
-	redirectURI := cmp.Or(flags.redirectURI, credstore.LoopbackURI(flags.port))
-	if redirectURI == "" && registered == nil {
-		if redirectURI, err = stored.RedirectURI(ctx, url); err != nil {
-			return nil, err
-		}
 	}
 	own := dialing.LoginSettingsOf(url)
 	c.NoResource, c.AssumePKCE = flags.NoResource || own.NoResource, flags.AssumePKCE || own.AssumePKCE
 	prompt := &loginPrompt{cmd: cmd, redirectURI: redirectURI, printURL: flags.printURL}
 	// the context ends first
 	c.Interaction = &browser.Loopback{RedirectURI: redirectURI, Timeout: 2 * flags.timeout, Open: prompt.open}
-	if prompt.interactive() {
+	if form.Interactive(cmd) {
 		c.Interaction.(*browser.Loopback).Paste = prompt.paste
 		c.PromptRegistration = prompt.askRegistration
 	}
 	if flags.explain {
 		r := &trace.Recorder{Record: explainSteps(cmd.ErrOrStderr())}
 		c.Wrap, c.Interaction = r.Wrap, r.Interaction(c.Interaction)
-	}
-	if registered != nil {
-		c.Registrations = append([]oauth.Registration{{Server: url, ClientID: registered.ID,
-			ClientSecret: registered.Secret}}, c.Registrations...)
 	}
 	var scopes []string
 	for _, words := range flags.scopes {
@@ -153,7 +143,7 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 			err = expired
 		}
 		// No authorization server redirects to an unregistered address.
-		if registered != nil && (err == expired || errors.Is(err, oauth.ErrInteraction)) {
+		if registered.ID != "" && (err == expired || errors.Is(err, oauth.ErrInteraction)) {
 			return nil, fmt.Errorf("%w; if the login page has rejected the redirect URI, pass the registered one with "+
 				"--redirect-uri", err)
 		}
@@ -166,10 +156,8 @@ func login(cmd *cobra.Command, flags *loginFlags, url string) (*oauth.Status, er
 	case status == nil:
 		return nil, errors.New("cannot store the login")
 	}
-	if registered != nil {
-		if err := stored.SaveRegistration(ctx, *registered); err != nil {
-			return nil, err
-		}
+	if err := stored.SaveRegistration(ctx, registered); err != nil {
+		return nil, err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "The login is stored in %s.\n", stored.Location())
 	return status, nil
@@ -185,29 +173,27 @@ func LoginFor(cmd *cobra.Command, url string) error {
 	return err
 }
 
-// registration returns the client of --client-id, or nil.
-func (f *loginFlags) registration(url string) (*credstore.Registration, error) {
+// registration returns the client of --client-id, or only the redirect URI.
+func (f *loginFlags) registration(url string) (r credstore.Registration, err error) {
 	switch {
 	case f.port < 0 || f.port > 65535:
-		return nil, errors.New("--port must be from 1 to 65535")
+		return r, errors.New("--port must be from 1 to 65535")
 	case f.port != 0 && f.redirectURI != "":
-		return nil, errors.New("--redirect-uri already contains the port; remove --port")
+		return r, errors.New("--redirect-uri already contains the port; remove --port")
 	case f.clientID == "" && f.secretFile != "":
-		return nil, errors.New("--client-secret-file requires --client-id")
-	case f.clientID == "":
-		return nil, nil
+		return r, errors.New("--client-secret-file requires --client-id")
 	}
-	r := &credstore.Registration{Server: url, ID: f.clientID,
+	r = credstore.Registration{Server: url, ID: f.clientID,
 		RedirectURI: cmp.Or(f.redirectURI, credstore.LoopbackURI(f.port))}
 	if f.secretFile == "" {
 		return r, nil
 	}
 	secret, err := os.ReadFile(f.secretFile)
 	if err != nil {
-		return nil, fmt.Errorf("--client-secret-file: %w", err)
+		return r, fmt.Errorf("--client-secret-file: %w", err)
 	}
 	if r.Secret = strings.TrimSpace(string(secret)); r.Secret == "" {
-		return nil, fmt.Errorf("--client-secret-file: file %s is empty", f.secretFile)
+		return r, fmt.Errorf("--client-secret-file: file %s is empty", f.secretFile)
 	}
 	return r, nil
 }
@@ -250,14 +236,9 @@ type loginPrompt struct {
 	pasted      bool // the user has pasted an invalid address
 }
 
-// interactive reports whether the user is at a terminal.
-func (l *loginPrompt) interactive() bool {
-	return terminal.Is(l.cmd.InOrStdin()) && terminal.Is(l.cmd.ErrOrStderr())
-}
-
 func (l *loginPrompt) open(ctx context.Context, url string) error {
 	w := l.cmd.ErrOrStderr()
-	if l.interactive() && !l.printURL {
+	if form.Interactive(l.cmd) && !l.printURL {
 		err := browser.Open(ctx, url) // checks the URL
 		if l.opened = err == nil; l.opened {
 			_, err = fmt.Fprintf(w, "Opening the browser to log in at\n\n  %s\n\n", url)

@@ -13,7 +13,7 @@ func TestStoredRegistrationHasARedirectURI(t *testing.T) {
 	stored := must.Get(credstore.Open())(t)
 	flags := &loginFlags{clientID: "b", port: 4000}
 	now := must.Get(flags.registration("https://new.example/"))(t)
-	must.Do(t, stored.SaveRegistration(t.Context(), *now))
+	must.Do(t, stored.SaveRegistration(t.Context(), now))
 	for server, want := range map[string]string{
 		"https://new.example/":   "http://127.0.0.1:4000/callback",
 		"https://other.example/": "",

@@ -35,7 +35,7 @@ func (s *Store) Client(ctx context.Context, logger *slog.Logger) (*oauth.Client,
 	}
 	var registered []oauth.Registration
 	for _, r := range stored {
-		registered = append(registered, oauth.Registration{Server: r.Server, ClientID: r.ID, ClientSecret: r.Secret})
+		registered = append(registered, r.oauth())
 	}
 	return &oauth.Client{
 		Name: "Parley", URI: "https://github.com/parley-mcp/parley",
@@ -54,6 +54,27 @@ type Registration struct {
 	Secret string `json:"client_secret,omitempty"`
 	// RedirectURI is the registered redirect URI, empty for any port of 127.0.0.1.
 	RedirectURI string `json:"redirect_uri,omitempty"`
+}
+
+func (r *Registration) oauth() oauth.Registration {
+	return oauth.Registration{Server: r.Server, ClientID: r.ID, ClientSecret: r.Secret}
+}
+
+// ClientFor is Client for a login to the server of a registration, whose ID can be empty. It returns the redirect URI,
+// which is empty for any port.
+func (s *Store) ClientFor(ctx context.Context, logger *slog.Logger, own Registration) (c *oauth.Client,
+	redirectURI string, err error) {
+	redirectURI = own.RedirectURI
+	if c, err = s.Client(ctx, logger); err != nil {
+		return nil, "", err
+	}
+	switch {
+	case own.ID != "":
+		c.Registrations = append([]oauth.Registration{own.oauth()}, c.Registrations...)
+	case redirectURI == "":
+		redirectURI, err = s.RedirectURI(ctx, own.Server)
+	}
+	return c, redirectURI, err
 }
 
 // LoopbackURI returns the redirect URI with a port of 127.0.0.1, or an empty string for any port.
@@ -86,8 +107,11 @@ func (s *Store) RedirectURI(ctx context.Context, server string) (string, error) 
 	return "", err
 }
 
-// SaveRegistration stores a registration. It replaces one for the same server.
+// SaveRegistration stores a registration, unless its ID is empty. It replaces one for the same server.
 func (s *Store) SaveRegistration(ctx context.Context, r Registration) error {
+	if r.ID == "" {
+		return nil
+	}
 	unlock, err := s.Lock(ctx, registrationsKey)
 	if err != nil {
 		return err
