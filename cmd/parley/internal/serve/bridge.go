@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +46,7 @@ parley bridge https://example.com/mcp
 parley bridge --config mcp.json files
 parley bridge --addr 127.0.0.1:8080 -- ./my-server`,
 		RunE: dialing.WithTarget(func(cmd *cobra.Command, target []string) error {
-			if err := flags.http.Apply(cmd); err != nil {
+			if err := flags.http.Apply(cmd, flags.http.Addr == "", "add --addr"); err != nil {
 				return err
 			}
 			return bridge(cmd, &flags, target, login)
@@ -83,13 +82,7 @@ func bridge(cmd *cobra.Command, flags *bridgeFlags, words []string, login func(*
 		return failure.Unreachable(err)
 	}
 	defer h.Close()
-	return serveHost(cmd, h, flags.Timeout, func(ctx context.Context, s *server.Server) error {
-		flags.http.Trace = flags.Trace
-		if flags.http.Addr == "" {
-			return flags.http.ServeStreamAlone(ctx, cmd, s)
-		}
-		return flags.http.ServeAlone(cmd, s, nil)
-	})
+	return serveHost(cmd, h, flags)
 }
 
 // openHost returns a host of one server, which is ready.
@@ -108,17 +101,15 @@ func openHost(ctx context.Context, d *client.Dialer, target client.Target) (*hos
 	return h, nil
 }
 
-// serveHost calls serve with a server that has what the server of a host has. Timeout limits the time without a message
-// during a call.
-func serveHost(cmd *cobra.Command, h *host.Host, timeout time.Duration,
-	serve func(ctx context.Context, s *server.Server) error) error {
+// serveHost serves what the server of a host has.
+func serveHost(cmd *cobra.Command, h *host.Host, flags *bridgeFlags) error {
 	s := &server.Server{Info: h.Status()[0].Server.Info}
 	s.Logger = program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn)
 	g, err := gateway.New(h, s)
 	if err != nil {
 		return err
 	}
-	g.Logger, g.Timeout, g.LocalUser = s.Logger, timeout, endpoint.IsLocalUser
+	g.Logger, g.Timeout, g.LocalUser = s.Logger, flags.Timeout, endpoint.IsLocalUser
 	ctx, cancel := context.WithCancel(cmd.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -127,5 +118,6 @@ func serveHost(cmd *cobra.Command, h *host.Host, timeout time.Duration,
 	if err := g.WaitReady(ctx); err != nil {
 		return err
 	}
-	return serve(ctx, s)
+	flags.http.Trace = flags.Trace
+	return flags.http.ServeAlone(cmd, s, nil)
 }

@@ -38,16 +38,10 @@ parley serve --store redis://127.0.0.1:6379 --key-file store.keys
 parley ls -- parley serve --stdio`,
 		Args: program.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.Log.Apply(cmd); err != nil {
+			if err := flags.Apply(cmd, stdio, "remove it or --stdio"); err != nil {
 				return err
 			}
-			if !stdio {
-				return serveHTTP(cmd, &flags, &dirs)
-			}
-			if err := flags.CheckStdio(cmd, "remove it or --stdio"); err != nil {
-				return err
-			}
-			return serveStdio(cmd, &flags, &dirs)
+			return serveWithoutConfig(cmd, &flags, &dirs)
 		},
 	}
 	flags.Add(cmd)
@@ -74,17 +68,8 @@ func newServer(cmd *cobra.Command, dirs *dirFlag, authorized bool) (*server.Serv
 	return s, served, err
 }
 
-// serveStdio serves demo tools or directories over standard input and output.
-func serveStdio(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag) error {
-	s, served, err := newServer(cmd, dirs, false)
-	if err != nil {
-		return err
-	}
-	defer served.Close()
-	return flags.ServeStreamAlone(cmd.Context(), cmd, s)
-}
-
-func serveHTTP(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag) error {
+// serveWithoutConfig serves demo tools or directories.
+func serveWithoutConfig(cmd *cobra.Command, flags *endpoint.Flags, dirs *dirFlag) error {
 	if flags.Auth.Dev && len(dirs.dirs) == 0 && flags.Auth.Scopes == nil {
 		flags.Auth.Scopes = []string{demo.ScopeUse}
 	}

@@ -42,13 +42,8 @@ parley up --config mcp.json --auth issuer=https://login.example.com
 parley up --config mcp.json --stdio`,
 		Args: program.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.endpoint.Log.Apply(cmd); err != nil {
+			if err := flags.endpoint.Apply(cmd, flags.stdio, "remove it or --stdio"); err != nil {
 				return err
-			}
-			if flags.stdio {
-				if err := flags.endpoint.CheckStdio(cmd, "remove it or --stdio"); err != nil {
-					return err
-				}
 			}
 			if len(flags.files.Paths) > 0 {
 				return up(cmd, &flags)
@@ -56,10 +51,7 @@ parley up --config mcp.json --stdio`,
 			if err := checkWithoutConfig(cmd); err != nil {
 				return err
 			}
-			if flags.stdio {
-				return serveStdio(cmd, &flags.endpoint, &flags.dirs)
-			}
-			return serveHTTP(cmd, &flags.endpoint, &flags.dirs)
+			return serveWithoutConfig(cmd, &flags.endpoint, &flags.dirs)
 		},
 	}
 	flags.endpoint.Add(cmd)

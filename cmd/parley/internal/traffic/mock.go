@@ -52,7 +52,7 @@ parley mock --schema > mock.schema.json`,
 				_, err := cmd.OutOrStdout().Write(mock.Schema)
 				return err
 			}
-			if err := flags.http.Apply(cmd); err != nil {
+			if err := flags.http.Apply(cmd, flags.http.Addr == "", "add --addr"); err != nil {
 				return err
 			}
 			return serveMock(cmd, &flags, args[0])
@@ -67,9 +67,6 @@ func serveMock(cmd *cobra.Command, flags *mockFlags, path string) error {
 	m, err := mock.Load(path, program.NewLogger(cmd.ErrOrStderr(), slog.LevelWarn))
 	if err != nil {
 		return err
-	}
-	if flags.http.Addr == "" {
-		return flags.http.ServeStreamAlone(cmd.Context(), cmd, m.Server())
 	}
 	return flags.http.ServeAlone(cmd, m.Server(), func(status *endpoint.Status, _ string, _ bool) {
 		status.Print("  %s: %s\n\n", terminal.Line(path), m.Summary())

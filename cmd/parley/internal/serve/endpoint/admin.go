@@ -1,13 +1,13 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -343,26 +343,23 @@ func (r *ReadinessReport) Text() string {
 
 // Below serves other servers below the endpoint, each at the path that is its name. It is safe for concurrent use.
 type Below struct {
-	mu     sync.RWMutex
-	byName map[string]*server.Server
+	byName atomic.Pointer[map[string]*server.Server]
 }
 
 // Set replaces the servers.
-func (b *Below) Set(byName map[string]*server.Server) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.byName = byName
-}
+func (b *Below) Set(byName map[string]*server.Server) { b.byName.Store(&byName) }
 
-func (b *Below) find(name string) *server.Server {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.byName[name]
+// servers returns the servers by their names.
+func (b *Below) servers() map[string]*server.Server {
+	if all := b.byName.Load(); all != nil {
+		return *all
+	}
+	return nil
 }
 
 // ServeHTTP serves the server that the path names.
 func (b *Below) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s := b.find(r.PathValue("toolset"))
+	s := b.servers()[r.PathValue("toolset")]
 	if s == nil {
 		http.Error(w, "unknown toolset", http.StatusNotFound)
 		return
@@ -380,7 +377,7 @@ func (b *Below) metadata(own *auth.ProtectedResource) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resource := own
 		if name, ok := strings.CutPrefix(r.URL.Path, path+"/"); ok {
-			s := b.find(name)
+			s := b.servers()[name]
 			if s == nil {
 				http.NotFound(w, r)
 				return
@@ -393,18 +390,14 @@ func (b *Below) metadata(own *auth.ProtectedResource) http.Handler {
 
 // shutdown ends all servers; see server.Server.Shutdown.
 func (b *Below) shutdown(ctx context.Context) error {
-	b.mu.RLock()
-	all := slices.Collect(maps.Values(b.byName))
-	b.mu.RUnlock()
+	all := b.servers()
 	errs := make(chan error, len(all))
 	for _, s := range all {
 		go func() { errs <- s.Shutdown(ctx) }()
 	}
 	var first error
 	for range all {
-		if err := <-errs; err != nil && first == nil {
-			first = err
-		}
+		first = cmp.Or(first, <-errs)
 	}
 	return first
 }

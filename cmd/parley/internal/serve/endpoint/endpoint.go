@@ -42,6 +42,7 @@ const (
 // Flags are the flags of commands that serve HTTP.
 type Flags struct {
 	Stdio       bool   // the command serves standard input and output without addr
+	stream      bool   // it serves standard input and output
 	Addr        string // empty only if stdio is set
 	limitCalls  int
 	limitLists  int
@@ -77,20 +78,13 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	f.Log.Add(cmd)
 }
 
-// Apply applies the flags of a command that serves standard input and output unless there is an address.
-func (f *Flags) Apply(cmd *cobra.Command) error {
-	if err := f.Log.Apply(cmd); err != nil {
+// Apply applies the flags of a command, and returns an error if a flag is set that only works over HTTP although the
+// command serves standard input and output. Advice says how to correct the command line.
+func (f *Flags) Apply(cmd *cobra.Command, stdio bool, advice string) error {
+	f.stream = stdio
+	if err := f.Log.Apply(cmd); err != nil || !stdio {
 		return err
 	}
-	if f.Addr == "" {
-		return f.CheckStdio(cmd, "add --addr")
-	}
-	return nil
-}
-
-// CheckStdio returns an error if a flag is set that only works over HTTP. Advice says how to correct the
-// command line.
-func (f *Flags) CheckStdio(cmd *cobra.Command, advice string) error {
 	for _, name := range []string{"addr", "allow-host", "allow-origin", "public-url", "tls-cert", "tls-key", "auth",
 		"store", "key-file", "admin", "drain-delay", "drain-timeout", "require-ready", "limit-calls", "limit-lists"} {
 		if cmd.Flags().Changed(name) {
@@ -166,10 +160,17 @@ func URLOf(listener net.Listener) string {
 	return "http://" + addr + Path
 }
 
-// ServeAlone serves s, which is the only server of the command, until ctx is done. Show prints what it serves; nil
-// means nothing.
+// ServeAlone serves s, which is the only server of the command, until the command ends. Show prints what it serves over
+// HTTP; nil means nothing.
 func (f *Flags) ServeAlone(cmd *cobra.Command, s *server.Server,
 	show func(status *Status, url string, dev bool)) error {
+	if f.stream {
+		if err := f.Admin.Observe(cmd, s); err != nil {
+			return err
+		}
+		defer f.Admin.End()
+		return f.ServeConn(cmd.Context(), cmd, s)
+	}
 	closeStore, err := f.Store.Apply(cmd, s)
 	if err != nil {
 		return err
@@ -344,15 +345,6 @@ func (o *observer) conn(conn transport.Conn) transport.Conn {
 		return conn
 	}
 	return recording.ServerConn(conn, func(e recording.Event) { o.report("client", e) })
-}
-
-// ServeStreamAlone is ServeAlone for standard input and output.
-func (f *Flags) ServeStreamAlone(ctx context.Context, cmd *cobra.Command, s *server.Server) error {
-	if err := f.Admin.Observe(cmd, s); err != nil {
-		return err
-	}
-	defer f.Admin.End()
-	return f.ServeConn(ctx, cmd, s)
 }
 
 // ServeConn serves standard input and output until the client closes them or ctx ends. Neither is an error.
