@@ -189,21 +189,16 @@ func (set *serverSet) fail(entry, name, source string, err error) {
 
 // server returns the configuration of a server for the host.
 func (u *upstreams) server(s *config.Server, set *serverSet) (*host.ServerConfig, error) {
-	target, err := s.Target(u.values)
+	settings, err := dialing.SettingsOf(s, u.values)
 	if err != nil {
 		return nil, err
 	}
-	settings := s.Settings()
 	if settings.CallerHeaders != nil && u.flags != nil && u.flags.stdio {
 		return nil, errors.New("callerHeaders has no effect with --stdio, because its messages have no headers; " +
 			"use headers")
 	}
-	settings.Target = target
-	if settings.Roots, err = dialing.RootsOf(s, u.values); err != nil {
-		return nil, err
-	}
 	credentials, err := s.CallerCredentials(u.values)
-	at, isURL := target.(*client.HTTPTarget)
+	at, isURL := settings.Target.(*client.HTTPTarget)
 	if err != nil || credentials == nil || !isURL || u.callers == nil {
 		return settings, err
 	}

@@ -125,10 +125,7 @@ func problemsOf(c *config.Config) (problems []string) {
 		if s.Disabled {
 			continue
 		}
-		_, err := s.Target(values)
-		if err == nil {
-			_, err = dialing.RootsOf(s, values)
-		}
+		_, err := dialing.SettingsOf(s, values)
 		if err == nil {
 			err = failure.CheckCommand(s.Command)
 		}

@@ -353,21 +353,29 @@ func RootOf(dir string) (mcp.Root, error) {
 	return mcp.Root{URI: (&url.URL{Scheme: "file", Path: slashed}).String(), Name: filepath.Base(path)}, nil
 }
 
-// RootsOf returns the roots of a server; nil if its entry has none.
-func RootsOf(s *config.Server, values *config.Values) ([]mcp.Root, error) {
-	paths, err := s.RootPaths(values)
-	if err != nil || paths == nil {
+// SettingsOf returns the configuration of a server for a host, with its target and its roots.
+func SettingsOf(s *config.Server, values *config.Values) (*host.ServerConfig, error) {
+	target, err := s.Target(values)
+	if err != nil {
 		return nil, err
 	}
-	roots := []mcp.Root{}
+	paths, err := s.RootPaths(values)
+	if err != nil {
+		return nil, err
+	}
+	settings := s.Settings()
+	settings.Target = target
+	if paths != nil { // the entry has roots, if only none
+		settings.Roots = []mcp.Root{}
+	}
 	for _, path := range paths {
 		root, err := RootOf(path)
 		if err != nil {
 			return nil, fmt.Errorf("roots: %w", err)
 		}
-		roots = append(roots, root)
+		settings.Roots = append(settings.Roots, root)
 	}
-	return roots, nil
+	return settings, nil
 }
 
 // StartServers starts the enabled servers of files, and waits until each is ready or has failed. The caller closes the
@@ -391,23 +399,18 @@ func StartServers(cmd *cobra.Command, files *ConfigFlags, loaded *config.Config,
 		if s.Disabled {
 			continue
 		}
-		target, err := s.Target(values)
+		settings, err := SettingsOf(s, values)
 		if errors.Is(err, form.ErrInterrupted) { // the user has cancelled the question for an input
 			return nil, nil, err
-		}
-		var roots []mcp.Root
-		if err == nil {
-			roots, err = RootsOf(s, values)
 		}
 		if err != nil {
 			failed[s.Name] = err
 			continue
 		}
-		settings := s.Settings()
-		settings.Target, settings.Roots, settings.Lazy, settings.Idle = target, roots, false, 0
+		settings.Lazy, settings.Idle = false, 0
 		settings.StartTimeout = min(cmp.Or(settings.StartTimeout, timeout), timeout)
-		servers, targets = append(servers, *settings), append(targets, target)
-		if at, ok := target.(*client.HTTPTarget); ok {
+		servers, targets = append(servers, *settings), append(targets, settings.Target)
+		if at, ok := settings.Target.(*client.HTTPTarget); ok {
 			flags[at.URL] = s.LoginSettings.Flags()
 		}
 	}

@@ -27,12 +27,11 @@ func TestRootsOfAServerAreItsDirectories(t *testing.T) {
 	must.Do(t, err)
 	var got [][]mcp.Root
 	for i := range c.Servers[:3] {
-		roots := must.Get(RootsOf(&c.Servers[i], &config.Values{}))(t)
-		got = append(got, roots)
+		got = append(got, must.Get(SettingsOf(&c.Servers[i], &config.Values{}))(t).Roots)
 	}
 	must.CheckThat(t, len(got[0]) == 1 && got[0][0].URI == "file://"+dir && got[1] != nil && len(got[1]) == 0 &&
 		got[2] == nil && c.Servers[0].Trusted && !c.Servers[1].Trusted, "roots: %+v", got)
-	if _, err := RootsOf(&c.Servers[3], &config.Values{}); err == nil || !strings.HasPrefix(err.Error(), "roots: ") {
+	if _, err := SettingsOf(&c.Servers[3], &config.Values{}); err == nil || !strings.HasPrefix(err.Error(), "roots: ") {
 		t.Errorf("missing directory: %v", err)
 	}
 }
