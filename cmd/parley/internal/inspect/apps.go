@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -35,10 +36,7 @@ func (h *hub) newFrame(_ *http.Request, declared apps.CSP) (appFrame, error) {
 // may have these frames.
 func appFrames(host, page string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(r.URL.Path, "/")
-		if name == "" {
-			name = "frame.html"
-		}
+		name := cmp.Or(strings.TrimPrefix(r.URL.Path, "/"), "frame.html")
 		switch {
 		case r.Host != host: // DNS rebinding
 			http.Error(w, "the Host header must name the inspector", http.StatusForbidden)

@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -183,14 +184,8 @@ func (h *hub) addOne(s Server) *server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	name := s.Name
-	for n := 2; ; n++ {
-		taken := false
-		for _, other := range h.servers {
-			taken = taken || other.Name == s.Name
-		}
-		if !taken {
-			break
-		}
+	taken := func(other *server) bool { return other.Name == s.Name }
+	for n := 2; slices.ContainsFunc(h.servers, taken); n++ {
 		s.Name = fmt.Sprintf("%s (%d)", name, n)
 	}
 	if t, ok := s.Target.(*client.CommandTarget); ok {
@@ -246,10 +241,7 @@ func assets(apps string) http.Handler {
 		"require-trusted-types-for 'script'", "trusted-types 'none'",
 	}, "; ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(r.URL.Path, "/")
-		if name == "" {
-			name = "index.html"
-		}
+		name := cmp.Or(strings.TrimPrefix(r.URL.Path, "/"), "index.html")
 		file, err := dist.ReadFile("dist/" + name + ".gz")
 		kind := contentTypes[path.Ext(name)]
 		switch {

@@ -2,6 +2,7 @@
 package scaffold
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -150,10 +151,7 @@ func (p *project) name() (string, error) {
 
 // goMod returns the go.mod of the project.
 func (p *project) goMod(name string) (string, error) {
-	module := p.module
-	if module == "" {
-		module = name
-	}
+	module := cmp.Or(p.module, name)
 	version, replace := "v"+program.Version(), ""
 	if p.checkout != "" {
 		checkout, err := filepath.Abs(p.checkout)

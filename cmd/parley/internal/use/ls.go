@@ -106,10 +106,7 @@ func ls(cmd *cobra.Command, flags *dialing.Flags, target []string, name string) 
 // title returns one line about the server and its lists.
 func title(c *client.Client, listed listing.Listing) string {
 	info := c.Server().Info
-	name := info.Title
-	if name == "" {
-		name = info.Name
-	}
+	name := cmp.Or(info.Title, info.Name)
 	return terminal.Line(fmt.Sprintf("%s %s · MCP %s · %s", name, info.Version, c.Revision(), listed.Counts()))
 }
 

@@ -1,6 +1,7 @@
 package use
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,10 +103,7 @@ func fileName(name, mimeType string) (base, extension string) {
 	} else {
 		name = strings.TrimSuffix(name, extension)
 	}
-	name = strings.Trim(name, "._-")
-	if name == "" {
-		name = "content"
-	}
+	name = cmp.Or(strings.Trim(name, "._-"), "content")
 	return name[:min(len(name), maxFileName)], extension
 }
 

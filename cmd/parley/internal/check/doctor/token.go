@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -284,10 +285,7 @@ func (t *examinedToken) keysClient() *http.Client {
 
 // audience checks that the token is for the server.
 func (t *examinedToken) audience() {
-	want := t.found.resource
-	if want == "" {
-		want = t.url
-	}
+	want := cmp.Or(t.found.resource, t.url)
 	audience := t.texts("aud")
 	canonical, _ := httpurl.Canonical(want)
 	switch {

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -259,9 +260,7 @@ type failures struct {
 // add adds a failure of an expectation, which is at a place in the test.
 func (f *failures) add(at jsontext.Pointer, failure Failure) {
 	failure.Line = f.file.document.Line(f.test.at + at)
-	if failure.Check == "" {
-		failure.Check = "request"
-	}
+	failure.Check = cmp.Or(failure.Check, "request")
 	f.all = append(f.all, failure)
 }
 

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -137,10 +138,7 @@ func (q *question) choices() []huh.Option[int] {
 }
 
 func (q *question) title() string {
-	title := q.schema.Title
-	if title == "" {
-		title = q.name
-	}
+	title := cmp.Or(q.schema.Title, q.name)
 	if !q.required {
 		title += " (optional)"
 	}
