@@ -187,7 +187,7 @@ func (t *testRun) file(f *suite.File) error {
 		}
 	}
 	if len(t.reports) == before && rejected != nil {
-		return fmt.Errorf("%s: the server supports no revision: %w", f.Path, rejected)
+		return fmt.Errorf("%s: the server supports none of the revisions of this file: %w", f.Path, rejected)
 	}
 	return nil
 }

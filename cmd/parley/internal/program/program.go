@@ -69,7 +69,7 @@ var synonyms = map[string]string{
 	"proxy": "up", "gateway": "up",
 	"auth": "login", "authenticate": "login", "signin": "login", "signout": "logout", "check": "doctor",
 	"diagnose": "doctor", "validate": "doctor", "debug": "inspect", "inspector": "inspect", "record": "tap",
-	"subscribe": "watch",
+	"subscribe": "watch", "find": "ls", "repl": "inspect", "shell": "inspect", "connect": "bridge",
 }
 
 func NoArgs(cmd *cobra.Command, args []string) error {

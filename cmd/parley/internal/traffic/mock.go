@@ -26,8 +26,8 @@ func NewMock() *cobra.Command {
 		Long: `Serve a server whose responses come from a file, to test a client. Without --addr, it serves standard input and
 output. It works in every revision of the protocol, and always answers in the same way.
 
-FILE is a recording (see parley tap), whose responses the mock repeats, or a YAML file with
-tools, resources and prompts with their responses. parley help testing describes it:
+FILE is a recording (see parley tap) or a YAML file. The mock answers the requests of a recording as the server did. A
+YAML file lists tools, resources and prompts, each with its responses (parley help testing):
 
   tools:
     - name: forecast

@@ -262,7 +262,7 @@ func (a *answers) readFile(cmd *cobra.Command, path string) error {
 	for _, object := range objects {
 		words, err := toolargs.Words(object)
 		if err != nil {
-			return fmt.Errorf("%s must have an object, or a list of objects: %w", path, err)
+			return fmt.Errorf("%s must contain an object or a list of objects: %w", path, err)
 		}
 		a.sets = append(a.sets, &answerSet{words, list})
 	}
@@ -290,7 +290,7 @@ func (a *answers) elicit(params *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	case !found && a.decline:
 		return &mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 	case !found && len(a.unused()) > 0:
-		return nil, fmt.Errorf("no field %q in the question %q; %s", a.unused()[0], params.Message,
+		return nil, fmt.Errorf("the form %q has no field %q; %s", params.Message, a.unused()[0],
 			usageOf(params.RequestedSchema))
 	case !found:
 		return nil, fmt.Errorf("the server asks %q; answer with --answer: %s, or decline with --decline",

@@ -1,5 +1,5 @@
-// Package use implements the commands that use a server: ls, search, call, read, prompt, complete, watch, ping, task
-// and shell.
+// Package use implements the commands that use a server: ls, call, read, prompt, complete, skills, watch, ping
+// and task.
 package use
 
 import (

@@ -195,7 +195,8 @@ func (f *File) check(t *test) error {
 	}
 	kinds := t.kinds()
 	if len(kinds) != 1 {
-		fail("", "test must have one of call, read, prompt, complete, list and method, not %d", len(kinds))
+		fail("", "a test needs exactly one of call, read, prompt, complete, list and method; this one has %d",
+			len(kinds))
 		return failed
 	}
 	if t.Arguments != nil && t.Call == "" && t.Prompt == "" {
@@ -261,7 +262,7 @@ func (f *File) checkExpectation(t *test) error {
 		e.schemas[place] = compiled
 	}
 	if (e.Has != nil || e.Missing != nil) && t.List == "" && t.Complete == nil {
-		fail("", errors.New("has and missing belong to list and complete; use contains for a text"))
+		fail("", errors.New("has and missing only work with list and complete; use contains for text"))
 	}
 	if e.within = duration(e.Within, 0); e.Within != "" && e.within <= 0 {
 		fail("/within", errors.New("within must be positive"))

@@ -344,7 +344,7 @@ func (q *questions) check(failures *failures) (unanswered bool) {
 	for i, used := range q.used {
 		if !used {
 			failures.add(jsontext.Pointer("/answers").AppendToken(strconv.Itoa(i)),
-				Failure{Check: "answers", Message: "the server has not asked for this answer"})
+				Failure{Check: "answers", Message: "the server did not ask this question"})
 		}
 	}
 	return len(q.unanswered) > 0

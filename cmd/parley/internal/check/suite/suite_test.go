@@ -92,10 +92,10 @@ func TestMistakesInFilesAreReportedWithTheirPosition(t *testing.T) {
 		"target: x":                          "f.yaml:1:1: tests: expected array, got nothing; it is required",
 		"tests: []":                          "f.yaml:1:1: tests: expected ",
 		"tests:\n  - call: x\n    expct: {}": `f.yaml:3:5: tests/0/expct: expected one of ` + `the properties `,
-		"tests:\n  - name: x": "f.yaml:2:5: test must have one of call, " +
-			"read, prompt, complete, list and method, not 0",
-		"tests:\n  - {call: x, read: y}": "f.yaml:2:5: test must have one of call, " +
-			"read, prompt, complete, list and method, not 2",
+		"tests:\n  - name: x": "f.yaml:2:5: a test needs exactly one of call, read, prompt, complete, list and method; " +
+			"this one has 0",
+		"tests:\n  - {call: x, read: y}": "f.yaml:2:5: a test needs exactly one of call, read, prompt, complete, " +
+			"list and method; this one has 2",
 		"tests: [{read: x, arguments: {}}]":          "f.yaml:1:19: arguments belong to call and prompt",
 		"tests: [{read: x, params: {}}]":             "f.yaml:1:19: params belong to method",
 		"tests: [{prompt: x, arguments: {a: 1}}]":    "arguments of a prompt must be strings; write numbers in quotes",
@@ -104,8 +104,8 @@ func TestMistakesInFilesAreReportedWithTheirPosition(t *testing.T) {
 		"tests: [{call: x, expect: {schema: {/a: {type: strin}}}}]": "f.yaml:1:37: schema: not a valid JSON " +
 			"Schema: ",
 		"tests: [{call: x, expect: {at: {a: 1}}}]": "tests/0/expect/at",
-		"tests: [{call: x, expect: {has: a}}]": "has and missing belong to list and " +
-			"complete; use contains for a text",
+		"tests: [{call: x, expect: {has: a}}]": "has and missing only work with list and " +
+			"complete; use contains for text",
 		"tests: [{call: x, expect: {within: 5}}]": "f.yaml:1:28: tests/0/expect/within: " +
 			"expected string",
 		"tests: [{call: x, expect: {within: 0s}}]":                      "f.yaml:1:28: within must be positive",
@@ -196,7 +196,7 @@ func TestFailuresShowWhatWasExpected(t *testing.T) {
 			"if that is not enough\n",
 		"  - {call: book_table, arguments: {restaurant: Noma}, answers: [{question: " +
 			"Who}]}": `answers: the server asks "When do you want to eat at Noma, and with how many people?"; add an answer
-        f:2: answers: the server has not asked for this answer
+        f:2: answers: the server did not ask this question
 `,
 		"  - {call: greet, arguments: {name: Ada}, capture: {x: /structuredContent}}": `capture /structuredContent
           want a value

@@ -58,7 +58,8 @@ func Parse(path string, data []byte) (*Document, error) {
 	}
 	switch err := decoder.Decode(&second); {
 	case err == nil:
-		return nil, fmt.Errorf("%s:%d: file has a second document; write it to another file", path, second.Line)
+		return nil, fmt.Errorf("%s:%d: the file contains a second YAML document; move it to another file", path,
+			second.Line)
 	case !errors.Is(err, io.EOF):
 		return nil, syntaxError(path, err)
 	}
@@ -227,7 +228,7 @@ func numberOf(text string) (string, error) {
 	f, err := strconv.ParseFloat(plain, 64)
 	encoded, invalid := json.Marshal(f)
 	if err != nil || invalid != nil { // such as .inf
-		return "", fmt.Errorf("number %s must be one that JSON has; write it in quotes if it is text", text)
+		return "", fmt.Errorf("%s is not a JSON number; quote it if it is text", text)
 	}
 	return string(encoded), nil
 }

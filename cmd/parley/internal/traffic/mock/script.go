@@ -103,7 +103,7 @@ func (s *script) next(arguments map[string]json.RawMessage) (int, error) {
 		return i, nil
 	}
 	if exhausted {
-		return 0, s.unmatched("each response to %s for these arguments was used as often as its times allow", s.subject)
+		return 0, s.unmatched("all responses to %s for these arguments are used up (times)", s.subject)
 	}
 	return 0, s.unmatched("no response to %s for these arguments", s.subject)
 }

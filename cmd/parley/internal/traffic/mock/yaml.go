@@ -144,7 +144,7 @@ func (b *builder) checkSchema(place jsontext.Pointer, text json.RawMessage) *sch
 func toolResult(r *response, output *schema.Schema) (json.RawMessage, error) {
 	if r.Text == nil && r.Content == nil && r.StructuredContent == nil {
 		if r.IsError {
-			return nil, errors.New("isError needs a text")
+			return nil, errors.New("a response with isError needs a text")
 		}
 		return nil, nil
 	}

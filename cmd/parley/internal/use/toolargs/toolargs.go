@@ -164,7 +164,7 @@ func valueOf(n node, words []word) (json.RawMessage, error) {
 			return convert(types, w.text)
 		}
 	} else if !isArray {
-		return nil, fmt.Errorf("given %d times, but only arrays can be repeated", len(words))
+		return nil, fmt.Errorf("given %d times, but it is not a list; give it once", len(words))
 	}
 	array := []byte{'['}
 	for i, w := range words {
@@ -238,7 +238,7 @@ func describe(types []string) string {
 		case "object":
 			all = append(all, "a JSON object")
 		case "array":
-			all = append(all, "an array, written with :=")
+			all = append(all, `a list, repeated as in tags=x tags=y or written as in tags:='["x","y"]'`)
 		}
 	}
 	if len(all) == 0 {

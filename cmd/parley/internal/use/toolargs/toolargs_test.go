@@ -98,7 +98,7 @@ func TestParseRejectsInvalidWords(t *testing.T) {
 		{everything, `object=x`, `argument "object": "x" must be a JSON object`},
 		{everything, `maybe=x`, `argument "maybe": "x" must be an integer or null`},
 		{everything, `numbers=1|numbers=x`, `argument "numbers": element 2: "x" must be an integer`},
-		{everything, `text=a|text=b`, `argument "text": given 2 times, but only arrays can be repeated`},
+		{everything, `text=a|text=b`, `argument "text": given 2 times, but it is not a list; give it once`},
 		{everything, `more=x`, `argument "more": "x" must be an integer`},
 		{everything, `text`, `invalid argument "text"; write key=value or key:=json`},
 		{everything, `=x`, `invalid argument "=x"; write key=value or key:=json`},
