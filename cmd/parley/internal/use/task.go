@@ -349,6 +349,10 @@ var errQuestion = errors.New("the task asks a question, and there is no terminal
 // questions, because a later command can answer those of the task.
 func startsTasks(cmd *cobra.Command) func(*client.Dialer, client.Target) error {
 	return func(d *client.Dialer, to client.Target) error {
+		if _, ok := to.(*client.CommandTarget); ok {
+			return errors.New("--task needs a server that keeps running: the program ends with parley, and its tasks " +
+				"with it; serve it with parley bridge --addr, or call it without --task")
+		}
 		if d.Elicit == nil {
 			d.Elicit, d.ElicitURL = cannotAsk, cannotAsk
 		}
