@@ -256,6 +256,21 @@ func (w *writeSizes) Write(b []byte) (int, error) {
 	return w.halves.Write(b)
 }
 
+func TestHandlerThatEndsItsGoroutineIsAnswered(t *testing.T) {
+	inBothEras(t, func(t *testing.T, e era) {
+		p := connect(t, newServer(handlers{"exit": func(context.Context, *rpc.Call) (any, error) {
+			runtime.Goexit()
+			return text("")
+		}}))
+		e.begin(p)
+		for range 20 { // more than the limit of requests in flight
+			p.send(e.call("1", "exit", "{}"))
+			p.want(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`)
+		}
+		p.alive()
+	})
+}
+
 // A client that sends many requests at once can process the first responses while the server serves the other requests.
 func TestResponsesToManyRequestsAreSentInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
