@@ -24,6 +24,7 @@ import (
 	"github.com/parley-mcp/parley/gateway"
 	"github.com/parley-mcp/parley/host"
 	"github.com/parley-mcp/parley/internal/logintest"
+	"github.com/parley-mcp/parley/internal/must"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/server"
 )
@@ -278,7 +279,7 @@ func TestTheirClientsUseAServerThatRequiresALoginThroughABridge(t *testing.T) {
 		"during a call": func(e *editor) {
 			e.response(e.initialize())
 			e.request("tools/call", `{"name": "block"}`)
-			await(e.t, started)
+			must.Receive(e.t, started, "the call")
 		},
 	} {
 		t.Run("killed "+name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func TestEveryRevisionReachesEveryRevisionThroughReplicasOfAGateway(t *testing.T
 				db := openStore(t, redis.addr)
 				s := &server.Server{Name: "gateway", Store: db, Keys: [][]byte{make([]byte, 32)}}
 				gatewaytest.Run(t, &host.Host{Servers: []host.ServerConfig{upstream},
-					Dialer: client.Dialer{Revision: theirs}}, s)
+					Dialer: client.Dialer{Revision: theirs}}, s, gatewaytest.OfLocalUser)
 				endpoint := httptest.NewServer(s)
 				t.Cleanup(func() {
 					ctx, cancel := context.WithTimeout(context.Background(), faulttest.Patience)
