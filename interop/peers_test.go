@@ -419,7 +419,7 @@ func (e *editor) response(id int) json.RawMessage {
 			ID     *int
 			Result json.RawMessage
 		}
-		line := await(e.t, e.lines)
+		line := must.Receive(e.t, e.lines, "the response")
 		if err := json.Unmarshal([]byte(line), &message); err != nil || message.ID == nil || message.Result == nil {
 			e.t.Fatalf("got %q, want a result: %v", line, err)
 		}
