@@ -123,6 +123,7 @@ func (s *Sessions) Create(ctx context.Context, who principal.Principal, address 
 	ss, err := s.add(sessionRef{who, id}, key, state, store.Item{Value: record, Version: version})
 	s.mu.Unlock()
 	if err != nil {
+		s.quota.remove(key)
 		return "", err
 	}
 	ss.Release()
