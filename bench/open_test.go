@@ -61,7 +61,7 @@ func baselineProgress(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "data: "+string((&envelope{ID: []byte("7")}).answer(echoResult))+"\n\n")
 }
 
-// memory returns the bytes in use: those of the heap, and those of the stacks of goroutines.
+// memory returns the bytes that the heap and the stacks of goroutines use.
 func memory() (heap, stacks int64) {
 	runtime.GC()
 	runtime.GC()

@@ -213,7 +213,7 @@ func (s *sharedRate) key(from caller) string {
 	return from.who.Key() + s.name
 }
 
-// sharedBucket is what a replica knows about the bucket of a caller in the store.
+// sharedBucket keeps what a replica knows about the bucket of a caller in the store.
 type sharedBucket struct {
 	mu         sync.Mutex
 	unreported int           // calls that were let through but whose tokens have not been taken

@@ -298,7 +298,7 @@ func (b *bearer) Reauthorize(*http.Request, string, *http.Response) (again bool,
 // Target is a server to connect to. [URL], [Command] and [Conn] return one; a *[HTTPTarget]
 // or a *[CommandTarget] is one with more settings.
 type Target interface {
-	// dial connects. memory is what an earlier connection learned, or nil.
+	// dial connects. memory contains what an earlier connection learned; it may be nil.
 	dial(ctx context.Context, d *Dialer, memory *Discovery) (*link, error)
 	// String returns a name for errors and logs, without secrets.
 	String() string

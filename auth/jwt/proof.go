@@ -315,7 +315,7 @@ func mac(key, at []byte) []byte {
 // replays remembers the proofs that were used for as long as they are valid (RFC 9449,
 // section 11.1). It keeps two generations: after each window, the newer generation
 // becomes the older one, and the older one is dropped, so that no search for expired
-// proofs is necessary. At its limit it rejects new proofs rather than forget one, because
+// proofs is necessary. At its limit, it rejects new proofs: it never forgets one, because
 // a forgotten proof could be used twice.
 type replays struct {
 	window time.Duration // the longest time for which a proof is valid

@@ -34,7 +34,7 @@ func TestBundleIsFresh(t *testing.T) {
 	}
 	for _, name := range names(built) {
 		must.CheckThat(t, bytes.Equal(unpacked(t, filepath.Join("dist", name)), unpacked(t, filepath.Join(built,
-			name))), "%s is not that of the sources; run go generate", name)
+			name))), "%s does not match its sources; run go generate", name)
 	}
 }
 
