@@ -24,8 +24,8 @@ func FromContext(ctx context.Context) *Info {
 // Use it to authenticate callers yourself: middleware in front of a server.Server, or the code that calls its
 // ServeConn, finds out who the caller is, and puts the caller into the context. The server then requires no token, even
 // if it has Auth. Sessions, tasks, catalogs and limits belong to info.Principal, which must be set; calls get
-// info.Scopes. The server rejects requests after info.Expiry, and ends event streams then, or after an hour if Expiry
-// is zero. It ignores info.Audience.
+// info.Scopes. The server rejects requests after info.Expiry. It ends event streams then, and at the latest after an
+// hour, so that the client authenticates again. It ignores info.Audience.
 //
 // The middleware must reject a request whose credentials are wrong. A request without a
 // caller in its context is verified by Auth, or is anonymous if the server has none. If web pages of other origins

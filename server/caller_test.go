@@ -149,6 +149,7 @@ func TestStreamsEndWithTheAuthenticationOfTheProgram(t *testing.T) {
 		"HTTP+SSE":   {http.MethodGet, "", []string{"Accept", "text/event-stream"}, 10 * time.Second, 10 * time.Second},
 		"2026-07-28": {http.MethodPost, listen, headers, time.Minute, time.Minute},
 		"no expiry":  {http.MethodPost, listen, headers, 0, time.Hour},
+		"far expiry": {http.MethodPost, listen, headers, 90 * 24 * time.Hour, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

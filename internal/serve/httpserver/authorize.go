@@ -1,7 +1,6 @@
 package httpserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -147,10 +146,10 @@ func principalOf(r *http.Request) principal.Principal {
 	return principal.Anonymous
 }
 
-// maxUnexpiring is the lifetime of streams whose token has no expiry.
-const maxUnexpiring = time.Hour
+// maxStreamLife is how long a stream may last without a new check of its token, which may have been revoked.
+const maxStreamLife = time.Hour
 
-// expiry is the time at which a long-lived stream must end because its token expires. It
+// expiry is the time at which a long-lived stream must end, because its token expires or must be checked again. It
 // does not apply to responses to calls. A nil expiry never expires.
 type expiry struct {
 	timer *time.Timer
@@ -170,7 +169,13 @@ func expiryOf(r *http.Request) *expiry {
 }
 
 // expiryAt returns when streams end whose token expires at a time, which may be zero.
-func expiryAt(token time.Time) time.Time { return cmp.Or(token, time.Now().Add(maxUnexpiring)) }
+func expiryAt(token time.Time) time.Time {
+	latest := time.Now().Add(maxStreamLife)
+	if !token.IsZero() && token.Before(latest) {
+		return token
+	}
+	return latest
+}
 
 // expired returns a channel that receives a value at the expiry.
 func (e *expiry) expired() <-chan time.Time {
@@ -180,7 +185,8 @@ func (e *expiry) expired() <-chan time.Time {
 	return e.timer.C
 }
 
-// extend moves the expiry to that of the token of r, if that is later. r must have the principal of the stream.
+// extend moves the expiry to where a stream that begins with the request r would end, if that is later. r must have the
+// principal of the stream.
 func (e *expiry) extend(r *http.Request) {
 	if e == nil {
 		return

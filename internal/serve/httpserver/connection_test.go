@@ -133,7 +133,8 @@ func TestOnOtherStackEndsAsItsFunction(t *testing.T) {
 	}
 }
 
-// A pair ends when the newest token of its requests expires. A stream whose token has no expiry ends after an hour.
+// A pair ends when the newest token of its requests expires, or an hour after its newest request, because a token that
+// lives longer may have been revoked.
 func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		with := func(life time.Duration) *http.Request {
@@ -148,7 +149,8 @@ func TestStreamsEndWhenTheNewestTokenExpires(t *testing.T) {
 			want   time.Duration
 		}{
 			{[]time.Duration{time.Minute}, time.Minute},
-			{[]time.Duration{time.Minute, 2 * time.Hour, time.Second}, 2 * time.Hour},
+			{[]time.Duration{time.Minute, 30 * time.Minute, time.Second}, 30 * time.Minute},
+			{[]time.Duration{2 * time.Hour}, time.Hour},
 			{[]time.Duration{0}, time.Hour},
 			{[]time.Duration{time.Minute, 0}, time.Hour},
 		} {
