@@ -87,7 +87,7 @@ func restore(ctx context.Context, c *rpc.Call) *jsonrpc.Error {
 		}
 		return nil
 	}
-	if err := r.restore(ctx, sealed); errors.Is(err, rpc.ErrStoreUnavailable) {
+	if err := r.openState(ctx, sealed); errors.Is(err, rpc.ErrStoreUnavailable) {
 		return rpc.StoreFailure
 	} else if err != nil {
 		return invalidState(err)
@@ -110,7 +110,8 @@ func invalidState(err error) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "invalid requestState: %s: send the request again without it", err)
 }
 
-func (r *replay) restore(ctx context.Context, raw []byte) error {
+// openState sets r.state to the state in a requestState, or in the store if it was too large for the client.
+func (r *replay) openState(ctx context.Context, raw []byte) error {
 	if raw[0] != '"' {
 		return errNoString
 	}
