@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"time"
@@ -249,6 +250,37 @@ func (w *taskWait) sleep(ctx context.Context, pause time.Duration) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// Bounds of the time between two polls.
+const (
+	defaultPoll = time.Second
+	minPoll     = 100 * time.Millisecond
+	maxPoll     = 5 * time.Minute
+)
+
+// received schedules the next poll.
+func (t *Task) received(state *mcp.DetailedTask) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.due = time.Now()
+	if !state.Status.Terminal() {
+		t.due = t.due.Add(pollInterval(&state.Task))
+	}
+}
+
+// pollInterval returns the time until the next poll: what the server recommends, but short
+// enough that the task does not expire in the meantime.
+func pollInterval(t *mcp.Task) time.Duration {
+	interval := defaultPoll
+	if t.PollIntervalMs > 0 {
+		interval = time.Duration(min(t.PollIntervalMs, maxPoll.Milliseconds())) * time.Millisecond
+	}
+	if ttl := t.TTLMs; ttl != nil && *ttl > 0 {
+		interval = min(interval, time.Duration(min(*ttl, 2*maxPoll.Milliseconds()))*time.Millisecond/2)
+	}
+	interval = max(interval, minPoll)
+	return interval + rand.N(interval/10) // jitter, so that clients do not all poll at once
 }
 
 func sleep(ctx context.Context, pause time.Duration) error {

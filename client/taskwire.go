@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -151,37 +150,6 @@ func checkDetails(state *mcp.DetailedTask) error {
 		return errors.New("a failed task must have an error")
 	}
 	return nil
-}
-
-// Bounds of the time between two polls.
-const (
-	defaultPoll = time.Second
-	minPoll     = 100 * time.Millisecond
-	maxPoll     = 5 * time.Minute
-)
-
-// received schedules the next poll.
-func (t *Task) received(state *mcp.DetailedTask) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.due = time.Now()
-	if !state.Status.Terminal() {
-		t.due = t.due.Add(pollInterval(&state.Task))
-	}
-}
-
-// pollInterval returns the time until the next poll: what the server recommends, but short
-// enough that the task does not expire in the meantime.
-func pollInterval(t *mcp.Task) time.Duration {
-	interval := defaultPoll
-	if t.PollIntervalMs > 0 {
-		interval = time.Duration(min(t.PollIntervalMs, maxPoll.Milliseconds())) * time.Millisecond
-	}
-	if ttl := t.TTLMs; ttl != nil && *ttl > 0 {
-		interval = min(interval, time.Duration(min(*ttl, 2*maxPoll.Milliseconds()))*time.Millisecond/2)
-	}
-	interval = max(interval, minPoll)
-	return interval + rand.N(interval/10) // jitter, so that clients do not all poll at once
 }
 
 // A server may report the changes of a task: to subscribers in 2026-07-28 (tasks extension, Task Status
