@@ -13,7 +13,7 @@
 //  1. Client.request (client/client.go): the connection (Client.connected, client/link.go), which is made again if it
 //     was lost, and whether the request may be repeated.
 //  2. The middleware of the program ([Chain]), then the era: internal/dial/modern (params._meta; the rounds of
-//     questions in internal/dial/modern/mrtr.go) or internal/dial/legacy (the session). client/inputrequest.go answers
+//     questions in internal/dial/modern/mrtr.go) or internal/dial/legacy (the session). client/answer.go answers
 //     the questions of either.
 //  3. [Requests.Do]: the id, the time-outs, the progress, and notifications/cancelled when the context ends.
 //  4. The [Wire]: internal/dial/streamclient writes a line. internal/dial/httpclient posts
