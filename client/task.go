@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/internal/revision"
-	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -272,7 +272,7 @@ func (t *Task) ask(ctx context.Context, questions mcp.InputRequests) (mcp.InputR
 }
 
 // maxTaskInputRequests limits the input requests of one task in all.
-const maxTaskInputRequests = 10 * rpc.MaxInputRequests
+const maxTaskInputRequests = 10 * outbound.MaxInputRequests
 
 // claim returns the new input requests and marks them as answered, so that each is answered
 // once.
@@ -285,9 +285,9 @@ func (t *Task) claim(questions mcp.InputRequests) (mcp.InputRequests, error) {
 			claimed[key] = q
 		}
 	}
-	if len(questions) > rpc.MaxInputRequests || len(t.answered)+len(claimed) > maxTaskInputRequests {
+	if len(questions) > outbound.MaxInputRequests || len(t.answered)+len(claimed) > maxTaskInputRequests {
 		return nil, fmt.Errorf("%w: the task has too many input requests: the limit is %d at once and %d in all",
-			call.ErrInvalidResponse, rpc.MaxInputRequests, maxTaskInputRequests)
+			call.ErrInvalidResponse, outbound.MaxInputRequests, maxTaskInputRequests)
 	}
 	for key := range claimed {
 		t.markAnswered(key)

@@ -13,7 +13,7 @@ import (
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/client"
 	"github.com/parley-mcp/parley/internal/must"
-	"github.com/parley-mcp/parley/internal/rpc"
+	"github.com/parley-mcp/parley/internal/outbound"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
@@ -107,7 +107,7 @@ func TestTaskEndsWithTheErrorOfItsHandler(t *testing.T) {
 			call.ErrInvalidResponse},
 		"unknown method": {strings.Replace(needs("a"), "elicitation/create", "tools/call", 1), failing,
 			call.ErrInvalidResponse},
-		"too many":           {needs(keys("k", rpc.MaxInputRequests+1)...), failing, call.ErrInvalidResponse},
+		"too many":           {needs(keys("k", outbound.MaxInputRequests+1)...), failing, call.ErrInvalidResponse},
 		"malformed requests": {state("input_required", `"inputRequests":[]`), failing, call.ErrInvalidResponse},
 	} {
 		inBubble(t, name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestInputRequestsOfOneTaskAreLimited(t *testing.T) {
 		c, _ := dialTask(t, slowly(0, asked), taskServer(states...))
 		must.CheckIs(t, must.Err(c.CallTool(t.Context(), "x", nil)), call.ErrInvalidResponse)
 		n = len(questions(asked))
-		must.CheckThat(t, n <= 10*rpc.MaxInputRequests, "the user was asked %d times", n)
+		must.CheckThat(t, n <= 10*outbound.MaxInputRequests, "the user was asked %d times", n)
 	})
 }
 

@@ -59,34 +59,6 @@ func (e *RejectedInputError) As(target any) bool {
 // Unwrap returns the error for the caller.
 func (e *RejectedInputError) Unwrap() error { return e.Err }
 
-// Limits on the input requests of a server. Each connection of a client has its own.
-const (
-	MaxInputRequests = 256 // in one result, or without a response in a session
-	maxAnswering     = 16  // handled at the same time
-)
-
-// LimitInput returns a handler that runs h for a limited number of requests at the same time. Further requests wait
-// until one is answered or their ctx ends. Requests that belong to a call that this program serves have no limit here,
-// because one client must not wait for the answers of others. It returns nil if h is nil.
-func LimitInput(h InputHandler) InputHandler {
-	if h == nil {
-		return nil
-	}
-	slots := make(chan struct{}, maxAnswering)
-	return func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-		if From(ctx) != nil {
-			return h(ctx, method, params)
-		}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		defer func() { <-slots }()
-		return h(ctx, method, params)
-	}
-}
-
 // MayRequestInput reports whether a server may request input while it serves a method
 // (2026-07-28, basic/patterns/mrtr, Supported Requests).
 func MayRequestInput(method string) bool {

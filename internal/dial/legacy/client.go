@@ -64,8 +64,8 @@ var _ outbound.CallReceiver = (*Client)(nil)
 // NewClient returns a client whose answerer answers the requests of the server. If answerer is nil, the client rejects
 // them. Set its Wire before the first request, and Close it after use.
 func NewClient(answerer rpc.InputHandler, logger *slog.Logger) *Client {
-	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: rpc.LimitInput(answerer)}
-	c.inFlight.Max = rpc.MaxInputRequests // the client rejects further requests
+	c := &Client{logger: logger, replies: make(chan struct{}, maxReplies), answerer: outbound.LimitInput(answerer)}
+	c.inFlight.Max = outbound.MaxInputRequests // the client rejects further requests
 	c.subscriber.init()
 	c.NotifyCancelled = true
 	c.LateProgress = c.TaskChanges.ReceiveProgress

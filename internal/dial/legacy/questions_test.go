@@ -39,8 +39,8 @@ func TestAFullPlaceTakesThatOfTheOldestAbandonedQuestion(t *testing.T) {
 		leave  bool
 		want   string
 	}{
-		{formParams, rpc.MaxInputRequests, true, rpc.DisplacedResponse.Message},
-		{formParams, rpc.MaxInputRequests, false, "too many requests in flight"},
+		{formParams, outbound.MaxInputRequests, true, rpc.DisplacedResponse.Message},
+		{formParams, outbound.MaxInputRequests, false, "too many requests in flight"},
 		{formParams + `,"task":{}`, maxClientTasks, true, rpc.DisplacedResponse.Message},
 		{formParams + `,"task":{}`, maxClientTasks, false, "too many tasks of the client"},
 	} {

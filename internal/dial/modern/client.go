@@ -45,7 +45,7 @@ var _ outbound.CallReceiver = (*Client)(nil)
 // request, as on streams; over HTTP, closing the response does.
 func NewClient(info mcp.Implementation, capabilities mcp.ClientCapabilities, answerer rpc.InputHandler, cancelling bool,
 	logger *slog.Logger) (*Client, error) {
-	c := &Client{logger: logger, answerer: rpc.LimitInput(answerer),
+	c := &Client{logger: logger, answerer: outbound.LimitInput(answerer),
 		declared: declared{info: info, capabilities: capabilities}}
 	c.NotifyCancelled = cancelling
 	var err error

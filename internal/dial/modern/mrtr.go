@@ -65,9 +65,9 @@ func (c *Client) answerAll(ctx context.Context, params []byte, raw json.RawMessa
 	if len(result.InputRequests) == 0 && result.RequestState == nil {
 		return nil, fmt.Errorf("%w: input_required must have inputRequests or a requestState", call.ErrInvalidResponse)
 	}
-	if n := len(result.InputRequests); n > rpc.MaxInputRequests {
+	if n := len(result.InputRequests); n > outbound.MaxInputRequests {
 		return nil, fmt.Errorf("%w: input_required has %d inputRequests, the limit is %d", call.ErrInvalidResponse, n,
-			rpc.MaxInputRequests)
+			outbound.MaxInputRequests)
 	}
 	answers, err := c.answerRequests(ctx, result.InputRequests, uses)
 	if err != nil {
