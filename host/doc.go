@@ -50,6 +50,6 @@ package host
 //     model.
 //
 // When the server sends a message during a call, attribution.go finds the request that it belongs to, and question.go
-// passes a question on to the caller of that request or answers it with an error. roots.go and inputrequest.go limit
+// passes a question on to the caller of that request or answers it with an error. roots.go and questionguard.go limit
 // what a server may ask. callerlists.go keeps lists of servers that depend on the caller, and callerlistwatch.go
 // updates them.
