@@ -217,6 +217,64 @@ func (c *nameTable) tool(name string) (s *supervisor, listed string, err error) 
 	return nil, "", fmt.Errorf("%w: %w", unknown("tool", name), c.tools.conflict("tool", name))
 }
 
+// resolve returns the server of a tool with a merged name, and the name that the server uses. It
+// waits for servers whose lists are not known yet if the name may be in them.
+func (h *Host) resolve(ctx context.Context, name string) (server, tool string, err error) {
+	for {
+		servers := h.roster.Load()
+		if servers == nil {
+			return "", "", errClosed
+		}
+		possible, down := h.awaitName(ctx, name)
+		s, tool, err := h.names.tool(name)
+		if s == nil && err == nil {
+			if server, tool, ok := callerTool(ctx, possible, name); ok {
+				return server, tool, nil
+			}
+		}
+		switch {
+		case err != nil:
+			return "", "", err
+		case s != nil:
+			return s.name, tool, nil
+		case servers != h.roster.Load(): // SetServers has replaced servers that may use the name
+			continue
+		case down != nil:
+			return "", "", down
+		case len(possible) == 0:
+			return "", "", fmt.Errorf("host: %w server: no server has tools with names such as %.200q", ErrUnknown,
+				name)
+		}
+		for _, s := range possible {
+			if err := s.withheldNamed(name); err != nil {
+				return "", "", fmt.Errorf("%w: %w", unknown("tool", name), err)
+			}
+		}
+		return "", "", unknown("tool", name)
+	}
+}
+
+// awaitName returns the servers that may have a tool with a merged name. It waits for the servers whose
+// lists are not known yet, until one of them has the name, and returns the first error.
+func (h *Host) awaitName(ctx context.Context, name string) (possible []*supervisor, err error) {
+	for _, s := range h.all() {
+		if !s.mayHave(name) {
+			continue
+		}
+		possible = append(possible, s)
+		if s.current() != nil {
+			continue
+		}
+		if found, _, conflict := h.names.tool(name); found != nil || conflict != nil {
+			return possible, nil
+		}
+		if _, down := s.await(ctx); down != nil && err == nil {
+			err = down
+		}
+	}
+	return possible, err
+}
+
 // Tool is a tool of a server, under a name that is unique in the [Host]. Tools that would have the same name are
 // withheld, and [ServerStatus.Incomplete] reports them.
 type Tool struct {
