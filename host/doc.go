@@ -33,7 +33,7 @@ package host
 
 // What happens in a Host.Call, in this order. Other requests take the same path:
 //
-//   - catalog.go finds the server, and the server's name for the tool, by the name in the merged list (naming.go makes
+//   - merged.go finds the server, and the server's name for the tool, by the name in the merged list (naming.go makes
 //     these names). offer.go knows what each server offers, and to whom, and withholds names that two servers offer.
 //   - review.go checks whether the definition is accepted. The program remembers which ones it has accepted:
 //     Host.Review of parley compares them with its lock file.

@@ -5,10 +5,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/parley-mcp/parley/jsonrpc"
 )
 
 // Search returns the tools of [Host.Tools] that match a query, the best match first. It compares the words of the query
@@ -200,4 +203,133 @@ func stem(word string) string {
 		word = rest + "y"
 	}
 	return word
+}
+
+// catalog is the tools of one server at one time, with an index of them. It is immutable.
+type catalog struct {
+	listed []Tool
+	tools  []Tool // the tools of listed that a model may see
+	index  *index
+	digest [sha256.Size]byte // digest of the names and definitions, in order
+}
+
+// catalogs are the catalogs of a Host's servers, in order. Each tool is a document; documents are numbered across
+// all catalogs.
+type catalogs []*catalog
+
+// catalogs returns the catalogs for the caller of ctx. It makes a new catalog for a server whose list has
+// changed.
+func (h *Host) catalogs(ctx context.Context) (all catalogs) {
+	h.cataloging.Lock() // so that concurrent searches make each catalog once
+	defer h.cataloging.Unlock()
+	for _, l := range h.toolLists(ctx) {
+		all = append(all, l.current())
+	}
+	return all
+}
+
+// toolList is the list of the tools of one server at one moment.
+type toolList struct {
+	tools  []Tool
+	last   **catalog // guarded by Host.cataloging
+	byName bool      // lists with the same names count as the same
+}
+
+// toolLists returns the lists of the servers for the caller of ctx at one moment, as far as known.
+func (h *Host) toolLists(ctx context.Context) (lists []toolList) {
+	h.names.mu.RLock()
+	defer h.names.mu.RUnlock()
+	for _, s := range h.all() {
+		if s.config.CallerAuth != nil {
+			if o := s.pool.known(ctx).offer; o != nil {
+				tools, _ := withoutClaimed(s, h.names.tools, "tool", o.offered.tools, nameOfTool)
+				lists = append(lists, toolList{tools, &o.catalog, true})
+				continue
+			}
+		}
+		lists = append(lists, toolList{tools: s.snapshot().Tools, last: &s.catalog})
+	}
+	return lists
+}
+
+// current returns the catalog of a list. Host.cataloging must be locked.
+func (l *toolList) current() *catalog {
+	if *l.last == nil || !l.isOf(*l.last) {
+		*l.last = newCatalog(l.tools)
+	}
+	return *l.last
+}
+
+// isOf reports whether a catalog was made from l. A list of a server is never modified, only replaced.
+func (l *toolList) isOf(c *catalog) bool {
+	switch {
+	case len(l.tools) != len(c.listed):
+		return false
+	case len(l.tools) == 0 || &l.tools[0] == &c.listed[0]:
+		return true
+	}
+	return l.byName && slices.EqualFunc(l.tools, c.listed, func(a, b Tool) bool { return a.Name == b.Name })
+}
+
+func nameOfTool(t *Tool) string { return t.Name }
+
+func newCatalog(listed []Tool) *catalog {
+	tools := forModel(listed)
+	c := &catalog{listed: listed, tools: tools}
+	documents := make([][]field, len(tools))
+	digest := sha256.New()
+	for i := range tools {
+		t := &tools[i]
+		documents[i] = documentOf(t)
+		// The definition is valid JSON, so the names of two tools cannot run into each other.
+		definition, _ := json.Marshal(&t.Definition)
+		digest.Write([]byte(t.Name))
+		digest.Write(definition)
+	}
+	c.index = newIndex(documents)
+	digest.Sum(c.digest[:0])
+	return c
+}
+
+// document returns the tool with a number.
+func (cs catalogs) document(number int) *Tool {
+	for _, c := range cs {
+		if number < len(c.tools) {
+			return &c.tools[number]
+		}
+		number -= len(c.tools)
+	}
+	return nil
+}
+
+// size returns the number of tools.
+func (cs catalogs) size() (n int) {
+	for _, c := range cs {
+		n += len(c.tools)
+	}
+	return n
+}
+
+// documentOf returns the parts of a tool that a search compares with a query. The name matters most.
+func documentOf(t *Tool) []field {
+	d := &t.Definition
+	fields := []field{{t.Server, 1}, {d.Name, 3}, {d.Title, 2}, {d.Description, 1}}
+	if d.Annotations != nil && d.Title == "" {
+		fields = append(fields, field{d.Annotations.Title, 2})
+	}
+	for name := range jsonrpc.All(objectIn(d.InputSchema, "properties")) {
+		fields = append(fields, field{name, 1})
+	}
+	return fields
+}
+
+// objectIn returns the value of a key if both the object and the value are JSON objects, and otherwise an
+// empty object.
+func objectIn(object json.RawMessage, name string) json.RawMessage {
+	if len(object) > 0 && object[0] == '{' {
+		if value, ok := jsonrpc.Get(object, name); ok && value[0] == '{' {
+			return value
+		}
+	}
+	return json.RawMessage("{}")
 }
