@@ -105,7 +105,7 @@ package server
 // Where the rules are. internal/rpc/doc.go follows a tools/call through them:
 //
 //   - server.go: the fields and their limits. core.go: what is built from them. serve.go: how clients connect.
-//   - resolve.go: the entry that a request is about. toolcall.go, prompt.go, resource.go, completion.go: how it is
+//   - methods.go: the entry that a request is about. toolcall.go, prompt.go, resource.go, completion.go: how it is
 //     served. In toolcall.go, arguments and results must fit their schemas.
 //   - catalog.go, entries.go: what is offered. catalogs.go, options.go: to whom. lists.go: lists, their pages and
 //     cursors, and what is hidden in them.

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -152,4 +155,16 @@ func (x *extensions) official() bool {
 		}
 	}
 	return false
+}
+
+// objectOrNil returns the params of a message to a client in UTF-8, or an error if they are no JSON object.
+func objectOrNil(method string, params json.RawMessage) (json.RawMessage, error) {
+	if params == nil {
+		return nil, nil
+	}
+	params = jsonscan.AppendUTF8(nil, params)
+	if err := jsonrpc.Check(params, jsonrpc.Limits{}); err != nil || params[0] != '{' {
+		return nil, fmt.Errorf("%.128s: the params must be a JSON object, not %.20q", method, params)
+	}
+	return params, nil
 }

@@ -78,7 +78,7 @@
 //  23. dispatch, resolve (internal/rpc/engine.go): the call belongs to the request. The revision has the method
 //     (revision.FromClient), and which scopes all requests, the method and the target need. auth.Require decides,
 //     before any error of the target.
-//  24. features.Resolve (server/resolve.go): the server or an extension has the method.
+//  24. features.Resolve (server/methods.go): the server or an extension has the method.
 //  25. resolveTool (server/toolcall.go), by findFor: the tool that the caller can see. This target is authorized and
 //     serves the call; nobody looks the name up again.
 //  26. findFor (server/catalogs.go): looks in all catalogs of the caller.

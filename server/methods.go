@@ -2,13 +2,9 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
-	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 )
 
@@ -91,16 +87,4 @@ func (f *features) Resolve(ctx context.Context, c *rpc.Call) (t rpc.Target, need
 		t.Entry, needs, err = m.resolve(ctx, c)
 	}
 	return t, needs, err
-}
-
-// objectOrNil returns the params of a message to a client in UTF-8, or an error if they are no JSON object.
-func objectOrNil(method string, params json.RawMessage) (json.RawMessage, error) {
-	if params == nil {
-		return nil, nil
-	}
-	params = jsonscan.AppendUTF8(nil, params)
-	if err := jsonrpc.Check(params, jsonrpc.Limits{}); err != nil || params[0] != '{' {
-		return nil, fmt.Errorf("%.128s: the params must be a JSON object, not %.20q", method, params)
-	}
-	return params, nil
 }
