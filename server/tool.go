@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"reflect"
 	"strings"
+	"sync"
 
-	"github.com/parley-mcp/parley/internal/jsonscan"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
@@ -17,6 +17,76 @@ import (
 
 // toolHandler is the handler of an untyped tool; see [Catalog.RegisterTool].
 type toolHandler func(ctx context.Context, arguments json.RawMessage) (*mcp.CallToolResult, error)
+
+// maxToolName is the limit that the protocol recommends (2026-07-28, server/tools, Tool Names).
+const maxToolName = 128
+
+// toolEntry is one registered tool. It is immutable except for warned.
+type toolEntry struct {
+	offer
+	tool   mcp.Tool
+	input  *schema.Schema
+	output *schema.Schema // nil: structured content is not validated
+	handle toolHandler    // validates the arguments
+	// mirrored are the parameters that HTTP clients repeat in headers.
+	mirrored  []schema.HeaderParam
+	notSecret []string       // headers that NotSecret names
+	forwarded bool           // another server defines the tool; see Forwarded
+	budget    *schema.Budget // of the schemas of a forwarded tool
+	changes   []string       // what was changed in the definition of a forwarded tool, for the log
+	task      *TaskOptions   // nil: the tool does not run as a task
+	parked    bool           // see Parked
+	warned    sync.Once      // see logUnchecked
+}
+
+// addTool adds a tool with compiled schemas and options.
+func (c *Catalog) addTool(e *toolEntry) error {
+	e.name, e.logger = e.tool.Name, c.logger
+	if e.task != nil {
+		if err := e.task.check(); err != nil {
+			return err
+		}
+		e.tool.Execution = &mcp.ToolExecution{TaskSupport: e.task.Support}
+		if e.task.Support == mcp.TaskForbidden {
+			e.task = nil
+		}
+	}
+	if err := checkToolName(e.tool.Name); err != nil {
+		return err
+	}
+	if !e.input.IsObject() {
+		return errors.New(`the input schema must have "type": "object"`)
+	}
+	var err error
+	if e.mirrored, err = e.headersOf(); err != nil {
+		return err
+	}
+	if err := c.checkMeta(e.tool.Meta); err != nil {
+		return err
+	}
+	if err := detach(&e.tool, &e.tool.Source); err != nil {
+		return err
+	}
+	if err := register(c, &toolKind, e); err != nil {
+		return err
+	}
+	if e.task != nil {
+		c.runsTasks.Store(true)
+	}
+	return nil
+}
+
+func checkToolName(name string) error {
+	if name == "" || len(name) > maxToolName {
+		return fmt.Errorf("the name must have 1 to %d characters", maxToolName)
+	}
+	for _, c := range []byte(name) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
+			return fmt.Errorf("the name must consist of letters, digits, _, - and ., not %q", c)
+		}
+	}
+	return nil
+}
 
 // AddTool adds a typed tool. Its input schema is inferred from In, a struct or a map with string
 // keys, unless tool has one. Package schema describes the tags that refine the schema. Arguments
@@ -162,96 +232,6 @@ func (c *Catalog) compile(e *toolEntry) (err error) {
 		}
 	}
 	return nil
-}
-
-// conform validates an object as models and clients write it: see withoutNulls, and [schema.Schema.Unquote] for arrays
-// and objects in strings. Unquoted still has the nulls.
-func conform(s *schema.Schema, object json.RawMessage, unknown bool) (valid, unquoted json.RawMessage, err error) {
-	if valid, err = withoutNulls(s, object, unknown); err == nil {
-		return valid, object, nil
-	}
-	if unquoted = s.Unquote(object); len(unquoted) == len(object) {
-		return nil, nil, err
-	}
-	valid, again := withoutNulls(s, unquoted, unknown)
-	if again != nil || !isObject(valid) {
-		return nil, nil, err // about what was sent
-	}
-	return valid, unquoted, nil
-}
-
-// withoutNulls validates an object. Some models and clients write null for a member that they leave out, so
-// withoutNulls removes the members with a null that the schema rejects, if the object is valid then. Members of
-// members are not removed, and members that the schema does not have only if unknown is set.
-//
-// A validation names a few members only, and takes time in proportion to the object. After some of them, withoutNulls
-// removes all nulls but those of required members.
-func withoutNulls(s *schema.Schema, object json.RawMessage, unknown bool) (json.RawMessage, error) {
-	return removeNulls(s, s.Validate, object, unknown)
-}
-
-// removeNulls is withoutNulls with the function that validates.
-func removeNulls(
-	s *schema.Schema, validate func([]byte) error, object json.RawMessage, unknown bool,
-) (json.RawMessage, error) {
-	err := validate(object)
-	for pass := 1; err != nil; pass++ {
-		var rejected []string
-		invalid, ok := errors.AsType[*schema.ValidationError](err)
-		if ok {
-			rejected = rejectedNulls(invalid, object, unknown)
-		}
-		switch {
-		case rejected == nil:
-			return nil, err
-		case pass <= exactPasses:
-			object = jsonrpc.Without(object, rejected...)
-		case pass == exactPasses+1:
-			object = withoutOptionalNulls(s, object)
-		default:
-			return nil, err
-		}
-		err = validate(object)
-	}
-	return object, nil
-}
-
-// exactPasses is how often withoutNulls removes only the members that a validation has named.
-const exactPasses = 3
-
-// rejectedNulls returns the members with null that an error is about.
-func rejectedNulls(invalid *schema.ValidationError, object json.RawMessage, unknown bool) (names []string) {
-	for _, issue := range invalid.Issues {
-		path, ok := strings.CutPrefix(issue.Path, "/")
-		if !ok || strings.Contains(path, "/") || issue.Got != "null" && !unknown {
-			continue
-		}
-		name := pointerUnescape.Replace(path)
-		if value, _ := jsonrpc.Get(object, name); string(value) == "null" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// withoutOptionalNulls returns an object without members that are null, except for those that the schema requires.
-func withoutOptionalNulls(s *schema.Schema, object json.RawMessage) json.RawMessage {
-	required := make(map[string]bool)
-	names, _ := jsonrpc.Get(s.JSON(), "required")
-	for name := range jsonscan.Elements(names) {
-		required[jsonrpc.Unquote(name)] = true
-	}
-	kept := append(make(json.RawMessage, 0, len(object)), '{')
-	for name, value := range jsonrpc.All(object) {
-		if string(value) == "null" && !required[name] {
-			continue
-		}
-		if len(kept) > 1 {
-			kept = append(kept, ',')
-		}
-		kept = append(append(jsonrpc.AppendString(kept, name), ':'), value...)
-	}
-	return append(kept, '}')
 }
 
 // logUnchecked logs, once, the keywords of the schemas that are ignored in validation, and changes of a definition.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/parley-mcp/parley/auth"
@@ -18,76 +16,6 @@ import (
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/schema"
 )
-
-// maxToolName is the limit that the protocol recommends (2026-07-28, server/tools, Tool Names).
-const maxToolName = 128
-
-// toolEntry is one registered tool. It is immutable except for warned.
-type toolEntry struct {
-	offer
-	tool   mcp.Tool
-	input  *schema.Schema
-	output *schema.Schema // nil: structured content is not validated
-	handle toolHandler    // validates the arguments; made in tool.go
-	// mirrored are the parameters that HTTP clients repeat in headers.
-	mirrored  []schema.HeaderParam
-	notSecret []string       // headers that NotSecret names
-	forwarded bool           // another server defines the tool; see Forwarded
-	budget    *schema.Budget // of the schemas of a forwarded tool
-	changes   []string       // what was changed in the definition of a forwarded tool, for the log
-	task      *TaskOptions   // nil: the tool does not run as a task
-	parked    bool           // see Parked
-	warned    sync.Once      // see logUnchecked
-}
-
-// addTool adds a tool with compiled schemas and options.
-func (c *Catalog) addTool(e *toolEntry) error {
-	e.name, e.logger = e.tool.Name, c.logger
-	if e.task != nil {
-		if err := e.task.check(); err != nil {
-			return err
-		}
-		e.tool.Execution = &mcp.ToolExecution{TaskSupport: e.task.Support}
-		if e.task.Support == mcp.TaskForbidden {
-			e.task = nil
-		}
-	}
-	if err := checkToolName(e.tool.Name); err != nil {
-		return err
-	}
-	if !e.input.IsObject() {
-		return errors.New(`the input schema must have "type": "object"`)
-	}
-	var err error
-	if e.mirrored, err = e.headersOf(); err != nil {
-		return err
-	}
-	if err := c.checkMeta(e.tool.Meta); err != nil {
-		return err
-	}
-	if err := detach(&e.tool, &e.tool.Source); err != nil {
-		return err
-	}
-	if err := register(c, &toolKind, e); err != nil {
-		return err
-	}
-	if e.task != nil {
-		c.runsTasks.Store(true)
-	}
-	return nil
-}
-
-func checkToolName(name string) error {
-	if name == "" || len(name) > maxToolName {
-		return fmt.Errorf("the name must have 1 to %d characters", maxToolName)
-	}
-	for _, c := range []byte(name) {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
-			return fmt.Errorf("the name must consist of letters, digits, _, - and ., not %q", c)
-		}
-	}
-	return nil
-}
 
 var callToolMembers = []string{"name", "arguments", "_meta", "task", "inputResponses", "requestState"}
 
