@@ -249,3 +249,22 @@ func (s *Server) getPrompt(ctx context.Context, c *rpc.Call) (any, error) {
 func unknownPrompt(name string) *jsonrpc.Error {
 	return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "unknown prompt: %.128q", name)
 }
+
+// messagesOf returns a function that converts the results of a prompt handler to a prompt.
+func messagesOf[Out any]() (func(out Out) *mcp.GetPromptResult, error) {
+	var zero Out
+	switch any(zero).(type) {
+	case *mcp.GetPromptResult:
+		return func(out Out) *mcp.GetPromptResult { return any(out).(*mcp.GetPromptResult) }, nil
+	case []mcp.PromptMessage:
+		return func(out Out) *mcp.GetPromptResult {
+			return &mcp.GetPromptResult{Messages: any(out).([]mcp.PromptMessage)}
+		}, nil
+	case string:
+		return func(out Out) *mcp.GetPromptResult {
+			return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser,
+				Content: mcp.Text(any(out).(string))}}}
+		}, nil
+	}
+	return nil, errors.New("the handler must return a string, []mcp.PromptMessage or *mcp.GetPromptResult")
+}

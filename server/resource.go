@@ -12,7 +12,6 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/parley-mcp/parley/call"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
@@ -245,25 +244,6 @@ func completed(result *mcp.ReadResourceResult, uri, mimeType string, from *resou
 		}
 	}
 	return &out
-}
-
-// messagesOf returns a function that converts the results of a prompt handler to a prompt.
-func messagesOf[Out any]() (func(out Out) *mcp.GetPromptResult, error) {
-	var zero Out
-	switch any(zero).(type) {
-	case *mcp.GetPromptResult:
-		return func(out Out) *mcp.GetPromptResult { return any(out).(*mcp.GetPromptResult) }, nil
-	case []mcp.PromptMessage:
-		return func(out Out) *mcp.GetPromptResult {
-			return &mcp.GetPromptResult{Messages: any(out).([]mcp.PromptMessage)}
-		}, nil
-	case string:
-		return func(out Out) *mcp.GetPromptResult {
-			return &mcp.GetPromptResult{Messages: []mcp.PromptMessage{{Role: mcp.RoleUser,
-				Content: mcp.Text(any(out).(string))}}}
-		}, nil
-	}
-	return nil, errors.New("the handler must return a string, []mcp.PromptMessage or *mcp.GetPromptResult")
 }
 
 // offersResources reports whether the server declares the resources capability.
