@@ -112,4 +112,4 @@ package server
 //   - ask.go, elicit.go: questions of handlers. relay.go: questions that a gateway passes on.
 //   - longcall.go: calls that outlive their request, and once.go: work that must not be repeated. parked.go: calls that
 //     wait for an answer. task.go: which tools are tasks, and for how long. taskcall.go: which calls become tasks.
-//   - subscribe.go, follow.go: subscriptions. replicas.go, forward.go: what replicas tell each other.
+//   - subscribe.go, follow.go: subscriptions. replicas.go, replicamessages.go: what replicas tell each other.
