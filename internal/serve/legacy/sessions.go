@@ -1,7 +1,6 @@
 package legacy
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -9,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -136,89 +133,6 @@ func (s *Sessions) nextUse() uint32 {
 	defer s.mu.Unlock()
 	s.uses++
 	return s.uses
-}
-
-// maxDisplaced limits the sessions that displace looks up in the store.
-const maxDisplaced = 4
-
-// displace ends the session of an owner that has been idle longest, and counts the session key in its place: many
-// clients begin sessions and never delete them. The client of the session gets ErrNoSession at its next request, and
-// begins again (2025-11-25, basic/transports, Session Management). It reports false if each session has a request in
-// flight or a stream that can be resumed.
-func (s *Sessions) displace(ctx context.Context, owner changes.Owner, key string, order uint32) bool {
-	for lookups := 0; ; {
-		victim, oldest := s.idlest(owner, lookups)
-		if victim == "" {
-			return false
-		}
-		if s.Replicas != nil && s.isListening(ctx, victim) {
-			if lookups++; lookups == maxDisplaced {
-				return false
-			}
-			continue
-		}
-		if !s.quota.swap(victim, key, order) {
-			continue // another new session has displaced it
-		}
-		// Other replicas are not told, so that a request which is in flight there ends as usual.
-		if err := s.store.Delete(ctx, victim); err != nil && !errors.Is(err, store.ErrNotFound) {
-			s.quota.swap(key, victim, oldest)
-			return false
-		}
-		s.displaced.Log(ctx, s.server.Logger, slog.LevelInfo, "ended a session: its owner has too many sessions, "+
-			"and this one was idle for the longest time")
-		s.mu.Lock()
-		ss := s.byKey[victim]
-		if ss != nil && ss.refs == 0 {
-			s.evict(ss)
-		} else {
-			ss = nil // used again
-		}
-		s.mu.Unlock()
-		if ss != nil {
-			ss.Close()
-		}
-		return true
-	}
-}
-
-// idlest returns the session of an owner that has been idle longest, after as many others as skip says, and its place
-// in the order of sessions. It returns "" if there is none that this process has created and does not use.
-func (s *Sessions) idlest(owner changes.Owner, skip int) (key string, order uint32) {
-	idle := s.quota.createdBy(owner)
-	s.mu.Lock()
-	for key := range idle {
-		if ss := s.byKey[key]; ss != nil && ss.refs > 0 {
-			delete(idle, key)
-		} else if ss != nil {
-			idle[key] = ss.used // later than it was created
-		}
-	}
-	now := s.uses
-	s.mu.Unlock()
-	if len(idle) <= skip {
-		return "", 0
-	}
-	oldest := slices.SortedFunc(maps.Keys(idle), func(a, b string) int { return cmp.Compare(now-idle[b], now-idle[a]) })
-	return oldest[skip], idle[oldest[skip]]
-}
-
-// isListening reports whether another replica may have the standalone stream of a session.
-func (s *Sessions) isListening(ctx context.Context, key string) bool {
-	item, err := s.store.Get(ctx, key)
-	if err != nil {
-		return !errors.Is(err, store.ErrNotFound)
-	}
-	state, err := DecodeState(item.Value)
-	return err == nil && state.Stream != ""
-}
-
-// expired returns a function that reports whether the store no longer has a session.
-func (s *Sessions) expired(ctx context.Context) func(key string) bool {
-	return func(key string) bool {
-		_, err := s.store.Get(ctx, key)
-		return errors.Is(err, store.ErrNotFound)
-	}
 }
 
 // randomBytes is the length of an id before it is encoded.
