@@ -8,9 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
-
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
@@ -355,4 +355,58 @@ func validScopes(scopes []string) bool {
 		}
 	}
 	return true
+}
+
+// discover finds the authorization server of the MCP server.
+func (s *session) discover(ctx context.Context, n *need) (*discovery, error) {
+	if g, ok := s.owner.Grant.(*TokenExchange); ok {
+		return g.discovery(s), nil
+	}
+	if s.owner.Issuer != "" {
+		return s.ofIssuer(ctx)
+	}
+	return s.peers.discover(ctx, n.metadataURL, n.revision, s.preferredIssuer(ctx))
+}
+
+// discoveryAge is how long the metadata of Client.Issuer is used for new logins.
+const discoveryAge = 10 * time.Minute
+
+// ofIssuer returns the metadata of Client.Issuer.
+func (s *session) ofIssuer(ctx context.Context) (*discovery, error) {
+	if s.discovery == nil || time.Since(s.discovered) > discoveryAge {
+		m, err := s.peers.authorizationServer(ctx, s.owner.Issuer)
+		if err != nil {
+			return nil, err
+		}
+		s.discovery, s.discovered = &discovery{resource: &resourceMetadata{Resource: s.server}, server: m}, time.Now()
+	}
+	return s.discovery, nil
+}
+
+// preferredIssuer returns a function that chooses one of several authorization servers:
+// one with a configured registration, else the issuer of the stored token, else one
+// with a stored registration, else the first.
+func (s *session) preferredIssuer(ctx context.Context) func([]string) string {
+	return func(issuers []string) string {
+		for _, issuer := range issuers {
+			if s.owner.configured(issuer, "") != nil {
+				return issuer
+			}
+		}
+		if slices.Contains(issuers, s.issuer) {
+			return s.issuer
+		}
+		for _, issuer := range issuers {
+			if c, err := load[client](ctx, s.owner.store(), clientKey(issuer)); err == nil && c != nil {
+				return issuer
+			}
+		}
+		return issuers[0]
+	}
+}
+
+// supportsGrant reports whether the server supports a grant type. A server that lists
+// none may support any.
+func (m *serverMetadata) supportsGrant(grant string) bool {
+	return len(m.GrantTypes) == 0 || slices.Contains(m.GrantTypes, grant)
 }
