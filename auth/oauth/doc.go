@@ -34,7 +34,7 @@
 // the browser that the program opened.
 //
 // A token is sent only to the MCP server that it was issued for: it is kept by the canonical URL of the server
-// (client.go), requested for it (setResource in obtain.go) if the metadata is the server's (isResourceOf in
+// (client.go), requested for it (setResource in tokenrequest.go) if the metadata is the server's (isResourceOf in
 // discovery.go), and sent to its origin only (internal/dial/httpclient/authorize.go). A registration is used
 // only at the authorization server that issued it. Neither appears in logs, errors or
 // URLs. A Client starts at most three authorizations per minute for one server, and

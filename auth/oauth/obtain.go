@@ -162,24 +162,6 @@ func withGrace(ctx context.Context, grace time.Duration) (longer context.Context
 	return longer, func() { stop(); cancelCause(nil) }
 }
 
-// tokenRequest returns a request to the token endpoint.
-func (s *session) tokenRequest(d *discovery, form url.Values, c *client, key *proofKey, with settings) *tokenRequest {
-	with.setResource(form, d.resourceID())
-	return &tokenRequest{
-		endpoint: d.server.TokenEndpoint, issuer: d.server.Issuer, form: form,
-		client: c, methods: d.server.TokenAuthMethods, key: key, settings: with,
-		send: func(req *http.Request) (*response, error) { return s.peers.do(req) },
-	}
-}
-
-// setResource sets the parameter resource exactly as it stands in the metadata (2026-07-28, basic/authorization,
-// Resource Parameter Implementation), unless the settings leave it out.
-func (s settings) setResource(form url.Values, resource string) {
-	if resource != "" && !s.NoResource {
-		form.Set("resource", resource)
-	}
-}
-
 // revoke revokes a token (RFC 7009) if the authorization server is known to support that.
 // It logs errors, because the token is deleted in any case.
 func (s *session) revoke(ctx context.Context, r *record, t *token) {
@@ -203,5 +185,3 @@ func (s *session) revoke(ctx context.Context, r *record, t *token) {
 		s.owner.logger().Debug("cannot revoke a token", "issuer", r.Issuer, "error", err)
 	}
 }
-
-const offlineAccess = "offline_access"

@@ -55,3 +55,5 @@ func scopesToRequest(challenged, previous []string, d *discovery) []string {
 	}
 	return scopes
 }
+
+const offlineAccess = "offline_access"

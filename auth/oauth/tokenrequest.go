@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/parley-mcp/parley/internal/httpurl"
 )
 
@@ -301,4 +300,22 @@ func (r *response) failure(endpoint string) error {
 func isServerError(err error, codes ...string) bool {
 	var e *ServerError
 	return errors.As(err, &e) && slices.Contains(codes, e.Code)
+}
+
+// tokenRequest returns a request to the token endpoint.
+func (s *session) tokenRequest(d *discovery, form url.Values, c *client, key *proofKey, with settings) *tokenRequest {
+	with.setResource(form, d.resourceID())
+	return &tokenRequest{
+		endpoint: d.server.TokenEndpoint, issuer: d.server.Issuer, form: form,
+		client: c, methods: d.server.TokenAuthMethods, key: key, settings: with,
+		send: func(req *http.Request) (*response, error) { return s.peers.do(req) },
+	}
+}
+
+// setResource sets the parameter resource exactly as it stands in the metadata (2026-07-28, basic/authorization,
+// Resource Parameter Implementation), unless the settings leave it out.
+func (s settings) setResource(form url.Values, resource string) {
+	if resource != "" && !s.NoResource {
+		form.Set("resource", resource)
+	}
 }
