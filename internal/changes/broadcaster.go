@@ -5,48 +5,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
 	"github.com/parley-mcp/parley/principal"
 )
-
-// Limits of one subscription.
-const (
-	MaxSubscribed     = 1_024   // resources of one subscription
-	MaxSubscribedURI  = 8 << 10 // bytes of one URI
-	MaxSubscribedURIs = 1 << 20 // bytes of all URIs of one subscription
-)
-
-// CheckSubscriptions returns an error for the client if a subscription to these resources would exceed a
-// limit.
-func CheckSubscriptions(uris []string) error {
-	bytes := 0
-	for i, uri := range uris {
-		bytes += len(uri)
-		if err := CheckSubscription(uri, i+1, bytes); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// CheckSubscription returns an error for the client if a subscription must not include a
-// resource. With that resource, the subscription has n resources, and the URIs have the given
-// number of bytes in total.
-func CheckSubscription(uri string, n, bytes int) error {
-	switch {
-	case n > MaxSubscribed:
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "too many resources: the limit is %d", MaxSubscribed)
-	case uri == "" || len(uri) > MaxSubscribedURI:
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams, "the URI of a resource must have 1 to %d bytes, not %d",
-			MaxSubscribedURI, len(uri))
-	case bytes > MaxSubscribedURIs:
-		return jsonrpc.Errorf(jsonrpc.CodeInvalidParams,
-			"the URIs of the resources are too long: the limit is %d bytes",
-			MaxSubscribedURIs)
-	}
-	return nil
-}
 
 // SupportedFilter returns the part of a filter that a server with these capabilities supports.
 func SupportedFilter(filter mcp.SubscriptionFilter, capabilities mcp.ServerCapabilities) mcp.SubscriptionFilter {
