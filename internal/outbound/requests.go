@@ -2,8 +2,6 @@ package outbound
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,8 +10,6 @@ import (
 	"time"
 
 	"github.com/parley-mcp/parley/call"
-	"github.com/parley-mcp/parley/internal/changes"
-	"github.com/parley-mcp/parley/internal/revision"
 	"github.com/parley-mcp/parley/internal/rpc"
 	"github.com/parley-mcp/parley/jsonrpc"
 	"github.com/parley-mcp/parley/mcp"
@@ -132,42 +128,6 @@ func (o *Requests) exchange(ctx context.Context, req *Request) (Response, error)
 	}
 }
 
-// ifUnsent returns err if the peer has not received the request, and otherwise nil.
-func ifUnsent(err error) error {
-	if errors.Is(err, call.ErrNotSent) {
-		return err
-	}
-	return nil
-}
-
-// unsent adds call.ErrNotSent to the cause why a request was not sent.
-func unsent(cause error) error { return fmt.Errorf("%w: %w", call.ErrNotSent, cause) }
-
-// ErrUnserved is wrapped by the error of a Wire if the peer rejected a request, or the HTTP request that carried it,
-// before acting on it.
-var ErrUnserved = errors.New("request rejected")
-
-// Rejected is the error of a request that the peer rejected before acting on it. A Wire returns it if it can tell,
-// for example by an HTTP status.
-type Rejected struct{ Err *jsonrpc.Error }
-
-// Error implements the error interface.
-func (e *Rejected) Error() string { return e.Err.Error() }
-
-// Unwrap returns the error that the peer reports, and ErrUnserved.
-func (e *Rejected) Unwrap() []error { return []error{e.Err, ErrUnserved} }
-
-// provesUnserved reports whether the error of one exchange, which the Wire or this side has returned, proves that the
-// peer has not acted on the request: not a byte of it was sent, or the peer rejected it, before dispatch, with an
-// HTTP status. The response to a request proves nothing, whatever its code: a tool can fail with any code.
-func provesUnserved(err error) bool {
-	if errors.Is(err, call.ErrNotSent) || errors.Is(err, call.ErrUnauthorized) || errors.Is(err, ErrUnserved) {
-		return true
-	}
-	status, ok := errors.AsType[*call.StatusError](err)
-	return ok && 400 <= status.Status && status.Status < 500 && status.Status != 408
-}
-
 // Notify sends a notification. params must be a JSON object, or nil.
 func (o *Requests) Notify(ctx context.Context, method string, params []byte) error {
 	return o.Wire.Send(ctx, &Outgoing{
@@ -223,92 +183,6 @@ func (o *Requests) end(p *pending) {
 	o.mu.Unlock()
 }
 
-// Limits on sending notifications/cancelled, because the peer may not be reading.
-const (
-	cancelBrief   = 20 * time.Millisecond // how long the caller waits, so that no later message overtakes it
-	cancelWait    = time.Second           // how long Close waits
-	cancelTimeout = 10 * time.Second      // without it, the handler of the peer runs on
-)
-
-// cancel gives up a request whose context has ended, and notifies the peer. If that takes long, it continues in
-// the background.
-func (o *Requests) cancel(ctx context.Context, p *pending, unserved bool) error {
-	cause := context.Cause(ctx)
-	if unserved {
-		return unsent(cause)
-	}
-	if !o.NotifyCancelled || p.req.Uncancellable {
-		return cause
-	}
-	params, _ := json.Marshal(mcp.CancelledParams{RequestID: p.id, Reason: cancelReason(cause)})
-	notified := make(chan struct{})
-	o.mu.Lock()
-	if o.closing {
-		close(notified)
-	} else {
-		o.cancelled = true
-		o.notifying.Go(func() {
-			defer close(notified)
-			limited, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
-			defer stop()
-			_ = o.Notify(limited, mcp.NotificationCancelled, params)
-		})
-	}
-	o.mu.Unlock()
-	waitFor(notified, cancelBrief)
-	return cause
-}
-
-// waitFor waits until done is closed, but at most for d.
-func waitFor(done <-chan struct{}, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	}
-}
-
-// AwaitCancellations waits until the peer has been notified of the requests that were given up, but at most a
-// second. The peer is not notified of requests that are given up later.
-func (o *Requests) AwaitCancellations() {
-	o.mu.Lock()
-	o.closing = true
-	cancelled := o.cancelled
-	o.mu.Unlock()
-	if !cancelled {
-		return
-	}
-	notified := make(chan struct{})
-	go func() { // ends after cancelTimeout at the latest, and with the Wire
-		defer close(notified)
-		o.notifying.Wait()
-	}()
-	waitFor(notified, cancelWait)
-}
-
-// Close waits up to a second until the peer has been notified of the requests that were given up, and closes the wire
-// that all share. When it returns, the goroutines of all have ended.
-func Close(wire Wire, all ...*Requests) error {
-	for _, o := range all {
-		o.AwaitCancellations()
-	}
-	err := wire.Close()
-	for _, o := range all {
-		o.notifying.Wait()
-	}
-	return err
-}
-
-// cancelReason returns the reason that the peer receives. It leaves out the text of the
-// cause, which is private to this program.
-func cancelReason(cause error) string {
-	if errors.Is(cause, context.DeadlineExceeded) {
-		return "no response in time"
-	}
-	return "no longer wanted"
-}
-
 // Receive takes a message that has arrived. It reports whether the message belongs to a request
 // of this side: whether it is a response or a progress notification.
 func (o *Requests) Receive(m *jsonrpc.Message) bool {
@@ -359,17 +233,6 @@ func (o *Requests) Filter(stream jsonrpc.ID, m *jsonrpc.Message) (deliver bool) 
 		o.received.Add(1)
 	}
 	return deliver
-}
-
-// subscriptionOf returns the id of the subscription that a notification names, and whether it names one. An id that
-// cannot be read is zero.
-func subscriptionOf(m *jsonrpc.Message) (id jsonrpc.ID, named bool) {
-	meta, _ := m.Params.Get("_meta")
-	raw, named := jsonrpc.Get(meta, mcp.MetaSubscriptionID)
-	if id.UnmarshalJSON(raw) != nil {
-		return jsonrpc.ID{}, named
-	}
-	return id, named
 }
 
 // ReceiveInvalid takes a message that is not valid. If it is a response, its request ends with
@@ -441,60 +304,3 @@ func (o *Requests) Done() <-chan struct{} {
 
 // Received returns the number of messages that have arrived.
 func (o *Requests) Received() uint64 { return o.received.Load() }
-
-// ErrSubscriptionEnded means that the server has ended a subscription.
-var ErrSubscriptionEnded = errors.New("the server ended the subscription")
-
-// ReceiveSubscription takes a notification and reports whether it belongs to a subscription. A notification that
-// cancels a subscription ends its request; the server then need not send the response.
-func (o *Requests) ReceiveSubscription(m *jsonrpc.Message) bool {
-	if m.Method == mcp.NotificationCancelled {
-		p := o.subscription(revision.CancelledID(m))
-		if p == nil {
-			return false
-		}
-		p.answer(Response{}, ErrSubscriptionEnded)
-		p.cancel(ErrSubscriptionEnded) // ends Send: over HTTP, the server may keep the stream open
-		return true
-	}
-	id, named := subscriptionOf(m)
-	if !named {
-		return o.receiveUnidentified(m)
-	}
-	p := o.subscription(id)
-	if p != nil {
-		p.req.OnNotification(m)
-	}
-	return p != nil
-}
-
-// subscription returns the request in flight that opened the subscription with this id, or nil.
-func (o *Requests) subscription(id jsonrpc.ID) *pending {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if p := o.pending[id]; p != nil && p.req.OnNotification != nil {
-		return p
-	}
-	return nil
-}
-
-// receiveUnidentified passes a change without the id of a subscription to all subscriptions,
-// which ignore changes that they have not asked for. Some servers leave out the id, which is
-// required (2026-07-28, basic/patterns/subscriptions, Receiving Notifications).
-func (o *Requests) receiveUnidentified(m *jsonrpc.Message) bool {
-	if _, ok := changes.Of(m); !ok {
-		return false
-	}
-	o.mu.Lock()
-	var all []*pending
-	for _, p := range o.pending {
-		if p.req.OnNotification != nil {
-			all = append(all, p)
-		}
-	}
-	o.mu.Unlock()
-	for _, p := range all {
-		p.req.OnNotification(m)
-	}
-	return len(all) > 0
-}
