@@ -94,19 +94,6 @@ func (p *callers) forget(who principal.Principal, serverName string) {
 	}
 }
 
-// server returns the server that a URI at the gateway belongs to, and the URI there.
-func (r *routes) server(uri string) (serverName, there string, ok bool) {
-	if serverName, _ = r.owner(uri); serverName == shared {
-		return "", "", false
-	}
-	for _, prefix := range []string{uriPrefix, pagePrefix} {
-		if there, ok := strings.CutPrefix(uri, prefix+serverName+"/"); ok {
-			return serverName, there, true
-		}
-	}
-	return serverName, uri, true
-}
-
 // followPolicy notifies the clients when the policy has changed, until ctx ends.
 func (g *Gateway) followPolicy(ctx context.Context) {
 	changed := g.host.PolicyChanges()
