@@ -318,6 +318,7 @@ func (x *templateIndex) candidates(uri string) []*templateEntry {
 	return found
 }
 
+// compareSpecific orders templates that match the same URI: the one that serves it comes first; see [AddTemplate].
 func compareSpecific(a, b *templateEntry) int {
 	rank := func(reserved bool) int {
 		if reserved {

@@ -14,8 +14,8 @@ const (
 )
 
 // LimitInput returns a handler that runs h for a limited number of requests at the same time. Further requests wait
-// until one is answered or their ctx ends. Requests that belong to a call that this program serves, as a gateway, have no
-// limit here, because one client must not wait for the answers of others. It returns nil if h is nil.
+// until one is answered or their ctx ends. Requests that belong to a call that this program serves, as in a gateway,
+// have no limit here, because one client must not wait for the answers of others. It returns nil if h is nil.
 func LimitInput(h rpc.InputHandler) rpc.InputHandler {
 	if h == nil {
 		return nil
