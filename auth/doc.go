@@ -28,3 +28,16 @@
 // Handlers find the caller with [FromContext] and check further scopes with [Require]. They cannot read the token
 // itself: it was issued for this server only, and a server must not pass it on.
 package auth
+
+// Where the rules are:
+//
+//   - resource.go: which fields a server needs, its metadata, and its URI if none is set (on the loopback interface).
+//   - authenticate.go: which request is rejected, with which status and challenge: audience, client, DPoP, and expiry
+//     (leeway).
+//   - verifier.go: what a token may look like, claims by path, and which scope implies which. context.go: callers that
+//     the program authenticates, and missing scopes of a handler.
+//   - keys.go: API keys: limits, and what happens when their file changes or is invalid. newkey.go: their form and
+//     checksum.
+//
+// JSON Web Tokens and proofs: auth/jwt. Which claims a provider uses: auth/internal/issuer. Groups in rules:
+// host/policy.go. When an event stream ends with its token: internal/serve/httpserver/authorize.go.

@@ -11,3 +11,10 @@
 //
 // The package also defines the errors of a client's requests and of a server's handlers.
 package call
+
+// Where the rules are:
+//
+//   - call.go: what middleware may change in a call. errors.go: the errors of clients and of handlers, and what each
+//     proves.
+//   - log.go: what LogCalls writes. retry.go: which requests RetryRequests repeats, and after which pause.
+//     ratelimit.go: who counts as one caller, what is counted, and how replicas count together.

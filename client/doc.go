@@ -54,3 +54,28 @@
 // request starts a new one. The client does not repeat a tool call that may have run. Such a
 // call fails with call.ErrConnectionLost.
 package client
+
+// Where the rules are. internal/outbound/doc.go follows a request through them:
+//
+//   - dialer.go: the fields, time-outs and their defaults. option.go: which option applies to which request. dial.go:
+//     how a target is dialled; when a process is started again. dialerror.go: what a user is advised.
+//   - Which era a server has: fallback.go over HTTP, probe.go on a byte stream (how long it waits for an answer, and
+//     which older revision is offered). discovery.go: what is remembered of it, and when that is given up.
+//   - client.go: whether a request is repeated, and when a session counts as lost. link.go: the connection, when a new
+//     one is made, keep-alive, and when a silent server counts as lost.
+//   - tools.go: calls of tools. mirror.go: parameters that headers repeat. resources.go: resources, prompts,
+//     completions and roots. extension.go: methods of extensions. logging.go: the level of a session.
+//   - list.go: when a list ends although it has a cursor, which entries are left out, and its limits. cache.go: what is
+//     cached, for how long and for whom, and what a change drops (dropChanged). watch.go: when a watch begins again,
+//     and which resources a server refuses.
+//   - decode.go: what is dropped from a wrong result, and which icons. output.go: whether a result fits its output
+//     schema, and when the tools are listed again for that.
+//   - answer.go: which capabilities the client declares, and its answers to questions. contain.go: panics in functions
+//     of the program. How many questions are answered at a time is limited in internal/outbound/inputlimit.go, and how
+//     many wait in a session in internal/dial/legacy/questions.go.
+//   - task.go: tasks, and the limit of their questions. taskwait.go: waits for one: when it polls next (pollInterval),
+//     which failures it outlasts, and the progress. taskwire.go: the requests about a task and the notifications of
+//     changes. taskchoice.go: which calls the client makes tasks (2025-11-25).
+//
+// What an HTTP status means is decided in internal/dial/httpclient/failure.go, and whether it proves that a request was
+// not served in internal/outbound/unserved.go; how an event stream is resumed, in internal/dial/httpclient/stream.go.

@@ -55,11 +55,17 @@
 // side are never visible on the other.
 package gateway
 
-// Where to find the rules. The host decides on requests; see host/doc.go:
+// Where the rules are. The host decides on requests; see host/doc.go:
 //
-//   - view.go and registrations.go decide what is registered at the server for everybody; callers.go does so for one
-//     caller.
-//   - routes.go decides which server a URI belongs to. hide.go hides what the policy denies to a caller.
-//   - forward.go forwards a call with its options and its errors. ask.go and approve.go ask the caller.
-//   - lazy.go decides how long a call waits for a server that is starting. discovery.go lets models search for tools.
-//   - resource.go, subscription.go, skills.go, apps.go and extension.go do what is special about each.
+//   - gateway.go: the fields, and what a Toolset selects. view.go and registrations.go decide what is registered at the
+//     server for everybody, and under which name; callers.go does so for one caller, and limits the lists and logins of
+//     callers.
+//   - routes.go decides which server a URI belongs to, when it gets a prefix, and which template wins. hide.go hides
+//     what the policy denies to a caller. instructions.go: how long instructions may be.
+//   - forward.go forwards a call with its options and its time-out, and decides which calls are tasks. errors.go
+//     decides which errors the client sees unchanged. ask.go decides whom a server's question goes to, and approve.go
+//     asks for approvals and counts each once.
+//   - lazy.go decides how long a call waits for a server that is starting. discovery.go lets models search for tools,
+//     and decides when the list is too long.
+//   - resource.go, subscription.go, skills.go, apps.go and extension.go do what is special about each: updates, the
+//     policy on subscriptions, files of skills that Review rejects, pages, and methods that two servers offer.

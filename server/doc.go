@@ -104,12 +104,34 @@ package server
 
 // Where the rules are. internal/rpc/doc.go follows a tools/call through them:
 //
-//   - server.go: the fields and their limits. core.go: what is built from them. serve.go: how clients connect.
-//   - methods.go: the entry that a request is about. toolcall.go, prompt.go, resource.go, completion.go: how it is
-//     served. In toolcall.go, arguments and results must fit their schemas.
-//   - catalog.go, entries.go: what is offered. catalogs.go, options.go: to whom. lists.go: lists, their pages and
-//     cursors, and what is hidden in them.
-//   - ask.go, elicit.go: questions of handlers. relay.go: questions that a gateway passes on.
+//   - server.go: the fields and their limits, with the defaults. core.go: what is built from them, and the rate limits.
+//     serve.go: how clients connect, and how long a shutdown waits. terminal.go: when Main serves HTTP.
+//   - methods.go: which methods there are. toolcall.go, prompt.go, resource.go, completion.go: how each is served. In
+//     toolcall.go, arguments and results must fit their schemas, and an error is a result or one of the protocol.
+//     context.go: what handlers may call.
+//   - tool.go: which tools can be added, and how Go values become results. conform.go: nulls and quoted JSON in
+//     arguments and forms. notsecret.go: which parameters look like secrets, so that no header may repeat them.
+//     forwardtool.go: tools of other servers, whose schemas may be wrong.
+//   - resource.go: URIs, contents, and who learns of an update. template.go: which of several templates serves a URI
+//     (compareSpecific). uritemplate.go: whether one matches, and its limits. parameter.go: the types of its variables,
+//     and of the arguments of prompts. files.go: the files of a directory: which paths are rejected, sizes, types.
+//   - params.go: misspelled fields of params, null for nothing, and the keys that a program may send in _meta.
+//   - catalog.go, entries.go: what is offered, and who is told of a change. catalogs.go: which catalogs a caller has,
+//     and which one wins. options.go: to whom an entry is visible, scopes, and caching. describe.go: the capabilities,
+//     per caller.
+//   - lists.go: which entries a list has, in which order, its pages and cursors (for whom they are valid).
+//   - ask.go, elicit.go: questions of handlers: how often one is repeated, and how long a user may take at a URL.
+//     relay.go: questions and messages that a gateway passes on. logging.go: levels, and records that are too long. The
+//     time-outs of questions in sessions are in internal/serve/legacy/inputrequests.go, the rounds in
+//     internal/serve/modern/replay.go.
 //   - longcall.go: calls that outlive their request, and once.go: work that must not be repeated. parked.go: calls that
-//     wait for an answer. task.go: which tools are tasks, and for how long. taskcall.go: which calls become tasks.
-//   - subscribe.go, follow.go: subscriptions. replicas.go, replicamessages.go: what replicas tell each other.
+//     wait for an answer. task.go: which tools are tasks, for how long, and which run again in another process.
+//     taskcall.go: which calls become tasks. taskmethods.go: who may read, list and cancel one. Limits: internal/tasks.
+//   - subscribe.go: who may subscribe. follow.go: how many resources are followed. Limits: internal/changes/limits.go.
+//     extension.go: methods of extensions, and for which clients.
+//   - replicas.go, replicamessages.go: what replicas tell each other, which messages are repeated, and what follows if
+//     some are lost.
+//
+// The limits of requests and sessions apply elsewhere: internal/serve/httpserver/limit.go (HTTP),
+// internal/rpc/inflight.go (a session or stream), internal/serve/legacy/quota.go (sessions), call/ratelimit.go (rates).
+// The HTTP status of an error is chosen in internal/serve/httpserver/response.go.

@@ -15,3 +15,14 @@
 // lines, removes a carriage return before the line feed, and accepts a last line without a line feed. It does
 // not check the contents of a line; for example, it delivers a byte order mark, which the JSON parser rejects.
 package transport
+
+// Where the rules are:
+//
+//   - conn.go: what a connection promises, and the default sizes of messages. pipe.go: the connection in memory.
+//   - stream.go: connections over a byte stream: reads that are interrupted, and how long Close waits. line.go: where a
+//     message ends, what is too large or cut off, and how writes are batched.
+//   - command.go: child processes: their environment, standard error, and the last output. process.go: how a process
+//     and its group are ended, in which time. guard_unix.go: what ends them if this process dies. fault.go: which line
+//     of standard error explains an exit. Names of variables that are inherited: internal/childenv.
+//   - stdio.go: standard input and output of this process: what is redirected. peer_linux.go: whether the other side
+//     still reads.

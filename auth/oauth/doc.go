@@ -43,3 +43,23 @@
 // The rules come from basic/authorization of each revision. A server of 2025-03-26 without metadata is its own
 // authorization server.
 package oauth
+
+// Where the rules are. A request without a usable token meets these files in this order:
+//
+//   - client.go: the fields, the challenge that counts, Login and Logout. session.go: whether a token is sent, renewed
+//     or obtained, what a 401 or 403 leads to, how often a login may begin, and how long a failure is remembered.
+//   - refresh.go: when a token is renewed, by whom, and which errors end a refresh token (rejectsRefresh).
+//   - obtain.go: in which order a new token is sought: stored, refreshed, by a Grant, or by a login; revocation.
+//   - discovery.go: where metadata is looked for, what means that there is none (absent), what it must contain, and
+//     which of several authorization servers is used (preferredIssuer, Client.Issuer). peers.go: which addresses may be
+//     dialled, sizes and time-outs.
+//   - registration.go: which registration is used, when a new one is made, and when one is forgotten. scopes.go: which
+//     scopes are requested.
+//   - code.go: logins with a browser, and which redirect is accepted. pending.go: the same for programs with web pages.
+//   - grant.go: tokens without a user, and what an identity provider must return. tokenrequest.go: how the client
+//     authenticates, the parameter resource, which response is valid, and when a token counts as expiring. sign.go:
+//     assertions and DPoP proofs.
+//   - store.go: the keys under which tokens are stored. errors.go: the errors, and which one blames the parameter
+//     resource.
+//
+// How often one request is sent again with other credentials is limited in internal/dial/httpclient/authorize.go.

@@ -55,6 +55,63 @@ func TestDocLinksResolve(t *testing.T) {
 	}
 }
 
+// mapped are the packages whose doc.go has, after the package clause, a map: which rule is in which file. Go doc does not
+// print it.
+var mapped = []string{
+	"auth", "auth/jwt", "auth/oauth", "auth/oauth/browser", "auth/oauth/callers", "call", "client", "gateway", "host",
+	"internal/changes", "internal/dial/httpclient", "internal/dial/legacy", "internal/dial/modern", "internal/outbound",
+	"internal/rpc", "internal/serve/httpserver", "internal/serve/legacy", "internal/serve/modern",
+	"internal/serve/streamserver", "internal/tasks", "server", "transport",
+}
+
+// A map names each file of its package, except for generated ones and those of some systems, and the files that it
+// names exist.
+func TestMapsNameEveryFile(t *testing.T) {
+	root := filepath.Join("..", "..")
+	maps := make(map[string]string)
+	for _, dir := range mapped {
+		maps[dir] = string(must.Get(os.ReadFile(filepath.Join(root, dir, "doc.go")))(t))
+		for _, name := range sourceFile.FindAllStringSubmatch(maps[dir], -1) {
+			from := filepath.Join(root, dir)
+			if strings.Contains(name[1], "/") {
+				from = root
+			}
+			_, err := os.Stat(filepath.Join(from, name[1]))
+			must.CheckThat(t, err == nil, "%s/doc.go names %s, which does not exist: correct the map", dir, name[1])
+		}
+	}
+	for _, f := range project(t) {
+		text, ok := maps[parent(f.path)]
+		name := filepath.Base(f.path)
+		if ok && !f.generated && name != "doc.go" && !strings.HasSuffix(name, "_test.go") &&
+			!isOfSomeSystems(t, filepath.Join(root, f.path)) && !mapNames(text, name) {
+			t.Errorf("%s/doc.go does not name %s: add to its map, in a few words, which rules the file decides",
+				parent(f.path), name)
+		}
+	}
+}
+
+// mapNames reports whether a text names a file of its own package.
+func mapNames(text, name string) bool {
+	return regexp.MustCompile(`(?:^|[^\w/.-])` + regexp.QuoteMeta(name) + `\b`).MatchString(text)
+}
+
+func TestMapNamesOnlyFilesOfItsPackage(t *testing.T) {
+	for text, want := range map[string]bool{
+		"//   - link.go: the connection": true, "// (link.go)": true, "// a.go, link.go.": true,
+		"// client/link.go: elsewhere": false, "// uplink.go": false, "// link.gone": false, "": false,
+	} {
+		must.CheckThat(t, mapNames(text, "link.go") == want, "%q", text)
+	}
+}
+
+// isOfSomeSystems reports whether a file has a build constraint, in its text or in its name.
+func isOfSomeSystems(t *testing.T, path string) bool {
+	source := must.Get(os.ReadFile(path))(t)
+	return strings.Contains("\n"+string(source), "\n//go:build ") ||
+		regexp.MustCompile(`_(linux|darwin|windows|unix|bsd|other)\.go$`).MatchString(path)
+}
+
 // checkDocLinks checks the links of a package.
 func checkDocLinks(t *testing.T, p *doc.Package, all map[string]*doc.Package) {
 	parser := p.Parser()

@@ -14,8 +14,9 @@
 //     was lost, and whether the request may be repeated.
 //  2. The middleware of the program ([Chain]), then the era: internal/dial/modern (params._meta; the rounds of
 //     questions in internal/dial/modern/mrtr.go) or internal/dial/legacy (the session). client/answer.go answers
-//     the questions of either.
-//  3. [Requests.Do]: the id, the time-outs, the progress, and notifications/cancelled when the context ends.
+//     the questions of either, at most 16 at the same time ([LimitInput]).
+//  3. [Requests.Do]: the id, the time-outs, the progress, notifications/cancelled when the context ends, and whether an
+//     error, or an HTTP status, proves that the peer has not acted on the request (provesUnserved in unserved.go).
 //  4. The [Wire]: internal/dial/streamclient writes a line. internal/dial/httpclient posts
 //     (internal/dial/httpclient/client.go), with credentials (internal/dial/httpclient/authorize.go), and reads a body
 //     or an event stream, which it resumes if it breaks off (internal/dial/httpclient/stream.go).
@@ -27,3 +28,18 @@
 // A message of the peer that belongs to a request is found by [Requests.OriginOf]; handlers of questions and log
 // messages get the context of that request.
 package outbound
+
+// Where the rules are:
+//
+//   - requests.go: sends, and gives up; messages that arrive. request.go: what one request says, and messages that are
+//     invalid or too large. pending.go: its time-outs, what extends them, and queued progress. timeouts.go: the timer,
+//     and pauses while a user is asked.
+//   - unserved.go: which errors prove that the peer has not acted on a request (provesUnserved), with HTTP statuses.
+//     overload.go: which errors report overload, and how long a client waits. Whether a request is then repeated:
+//     client/client.go.
+//   - cancel.go: how long a client tries to send notifications/cancelled. subscription.go: to which subscription a
+//     notification belongs, and its end.
+//   - inputlimit.go: how many questions of a server may be open and are answered at a time.
+//   - origin.go: to which request a message of the peer belongs, on connections that people share, too. chain.go:
+//     middleware. result.go: results for middleware and for Go types. taskchanges.go: changes of tasks that arrive too
+//     early.

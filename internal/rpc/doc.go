@@ -118,3 +118,20 @@
 //
 //  39. written (internal/serve/streamserver/connection.go): whether the client still receives anything.
 package rpc
+
+// Where the rules are that the path does not show:
+//
+//   - protocol.go: what transports call, in which order. feature.go: how methods are found. engine.go: middleware,
+//     scopes, panics. call.go: one call, its context, and who may still send for it.
+//   - inflight.go: how many requests and subscriptions one peer may have; ids in use. abandoned.go: what is displaced
+//     if a limit is reached (the users: internal/tasks/places.go, internal/dial/legacy).
+//   - errorresponse.go: which error a peer receives, and which texts stay private. storefailure.go: time-outs of the
+//     store, how long a call waits for it, and what clients are told.
+//   - caller.go: what a client can be asked. inputrequest.go: which methods may ask, the keys of questions, and
+//     questions that are forwarded together. round.go: state between the rounds of a call. requiredurl.go: URLs that a
+//     handler requires, and how often Done is polled. Questions to a client of this program are limited in
+//     internal/outbound/inputlimit.go.
+//   - notify.go: notifications, progress that must increase, and the limit of log messages. mirror.go: headers that
+//     repeat parameters. peercache.go: what is cached of clients.
+//   - encoded.go: results that middleware shares. forwarding.go: results of other servers, and buffers (race.go,
+//     norace.go).
