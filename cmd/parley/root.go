@@ -156,7 +156,10 @@ func newMan() *cobra.Command {
 		Short: "Print the manual page of parley",
 		Long: `Print the manual page parley(1), which describes all commands and flags. To install it, run:
 
-  parley man > ~/.local/share/man/man1/parley.1`,
+  mkdir -p ~/.local/share/man/man1
+  parley man > ~/.local/share/man/man1/parley.1
+
+The program man finds the page there if PATH contains ~/.local/bin.`,
 		Args: program.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), program.ManPage(cmd.Root()))

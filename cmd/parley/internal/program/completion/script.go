@@ -33,20 +33,29 @@ var completionHelp = map[string]string{
 
 To load it into each new shell, run once:
 
-  parley completion bash > ~/.local/share/bash-completion/completions/parley`,
+  mkdir -p ~/.local/share/bash-completion/completions
+  parley completion bash > ~/.local/share/bash-completion/completions/parley
+
+This needs the package bash-completion.`,
 	"zsh": `To load it into this shell, after compinit:
 
   source <(parley completion zsh)
 
 To load it into each new shell, run once:
 
-  parley completion zsh > "${fpath[1]}/_parley"`,
+  mkdir -p ~/.zfunc
+  parley completion zsh > ~/.zfunc/_parley
+
+and add to ~/.zshrc, before compinit:
+
+  fpath+=(~/.zfunc)`,
 	"fish": `To load it into this shell:
 
   parley completion fish | source
 
 To load it into each new shell, run once:
 
+  mkdir -p ~/.config/fish/completions
   parley completion fish > ~/.config/fish/completions/parley.fish`,
 	"powershell": `To load it into this shell:
 
