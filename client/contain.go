@@ -15,8 +15,8 @@ import (
 // The client calls some functions of a Dialer from its own goroutines, where a panic would end the program. It recovers
 // and logs panics, and returns an error where one is expected.
 
-// contained returns a copy of the Dialer whose functions recover from panics.
-// answerContained wraps the functions that answer input requests.
+// contained returns a copy of the Dialer whose functions recover from panics, except those that answer input requests:
+// see answerContained.
 func (d Dialer) contained() *Dialer {
 	if f := d.Trace; f != nil {
 		d.Trace = func(sent bool, message []byte) {

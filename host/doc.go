@@ -58,8 +58,8 @@ package host
 //
 // When the server sends a message during a call, attribution.go finds the request that it belongs to, and question.go
 // passes a question on to the caller of that request or answers it with an error. It says which server asks
-// (Attribute), and asks again if a form does not fit. questionguard.go limits what a server may ask, and how often.
-// roots.go notifies servers of new roots.
+// (Attribute), and asks again if a form does not fit. questionguard.go limits what a server may ask, and how often,
+// and decides which questions the policy and the approver see. roots.go notifies servers of new roots.
 //
 // watch.go decides how soon a changed list is requested again, how often one is polled, and whether a server still
 // answers; and it limits the subscriptions to resources. callerlists.go keeps lists of servers that depend on the

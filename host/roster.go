@@ -37,9 +37,9 @@ func (h *Host) find(server string) *supervisor {
 
 // SetServers replaces the servers of a Host that was started, and returns at once. A server continues without
 // interruption if the new list contains its name with the same configuration: the same Target, or a deeply equal
-// *client.CommandTarget or *client.HTTPTarget, and equal other fields. Changes of Prefix, Tools and Prompts take effect
-// without interruption, too. The Host starts the other servers in the list. A server that is missing from the list, or
-// whose configuration changed, ends after its calls in flight; later calls wait for its replacement.
+// *client.CommandTarget or *client.HTTPTarget, and equal other fields. Changes of Prefix, NoPrefix, Tools and Prompts
+// take effect without interruption, too. The Host starts the other servers in the list. A server that is missing from
+// the list, or whose configuration changed, ends after its calls in flight; later calls wait for its replacement.
 //
 // SetServers changes nothing if it returns an error: a configuration is invalid, or the Host is closed
 // or was not started. The field Servers keeps its value.

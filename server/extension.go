@@ -37,8 +37,7 @@ type Extension struct {
 	// be safe for concurrent use and must not modify the capabilities.
 	Requires func(have mcp.ServerCapabilities) error
 	// Requests are the handlers of the extension's requests, by method; [ExtensionRequest] makes one of a function with
-	// types. A method must not
-	// belong to the protocol. An official extension may use the methods that the protocol
+	// types. A method must not belong to the protocol. An official extension may use the methods that the protocol
 	// defines for it.
 	//
 	// Params is the JSON object that the client sent, including _meta, or nil; the handler may keep it. The result must

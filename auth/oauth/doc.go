@@ -53,8 +53,8 @@ package oauth
 //   - discovery.go: where metadata is looked for, what means that there is none (absent), what it must contain, and
 //     which of several authorization servers is used (preferredIssuer, Client.Issuer). peers.go: which addresses may be
 //     dialled, sizes and time-outs.
-//   - registration.go: which registration is used, when a new one is made, and when one is forgotten. scopes.go: which
-//     scopes are requested.
+//   - registration.go: which registration is used, when a new one is made, when its secret expires, and when one is
+//     forgotten. scopes.go: which scopes are requested.
 //   - code.go: logins with a browser, and which redirect is accepted. pending.go: the same for programs with web pages.
 //   - grant.go: tokens without a user, and what an identity provider must return. tokenrequest.go: how the client
 //     authenticates, the parameter resource, which response is valid, and when a token counts as expiring. sign.go:

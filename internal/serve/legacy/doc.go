@@ -14,6 +14,6 @@ package legacy
 //     in use are renewed. storedsession.go: writes at several replicas, and sessions that expire soon. state.go: what
 //     is stored, and how much.
 //   - inputrequests.go: how long a client may take to answer a question, which questions are tasks of the client, and
-//     when these are polled. pinger.go: when a client counts as lost.
+//     when these are polled. pinger.go: when a client counts as lost, over every transport.
 //   - notifications.go: notifications without a request: how many wait, and which are dropped. subscriptions.go: what a
 //     session subscribes to. replicas.go: what the other replicas are told, and which one has the stream.

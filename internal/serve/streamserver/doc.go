@@ -9,4 +9,5 @@ package streamserver
 //   - queue.go: how many requests run and wait, and which are rejected while the client is asked. pace.go: which are
 //     quick enough for the goroutine that reads. turn.go: when another goroutine goes on reading, and when responses
 //     are flushed.
-//   - notifications.go: notifications of the session, and when pings say that a client is lost.
+//   - notifications.go: notifications of the session, and when pings are sent (internal/serve/legacy/pinger.go decides
+//     who is lost).
