@@ -284,8 +284,11 @@ func (u *user) await(server string, tools ...string) {
 }
 
 // call calls a tool and records the outcome.
-func (u *user) call(tool string, in arguments) error {
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+func (u *user) call(tool string, in arguments) error { return u.callWithin(callTime, tool, in) }
+
+// callWithin is call with another time limit.
+func (u *user) callWithin(limit time.Duration, tool string, in arguments) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	c := u.fixture.ledger.Issue(u.name, deadline)

@@ -30,6 +30,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/parley-mcp/parley/auth"
 	"github.com/parley-mcp/parley/internal/faulttest"
 	"github.com/parley-mcp/parley/internal/freeaddr"
@@ -301,13 +303,10 @@ func (r *redisServer) start() {
 		""}, r.arguments...)...)
 	command.Dir = r.dir
 	r.process.start(command)
-	faulttest.Wait(r.t, "Redis starts", func() error {
-		connection, err := net.Dial("tcp", r.addr)
-		if err != nil {
-			return err
-		}
-		return connection.Close()
-	})
+	c := redis.NewClient(&redis.Options{Addr: r.addr, Protocol: 2})
+	defer c.Close()
+	// A server that loads its data accepts connections, but no commands.
+	faulttest.Wait(r.t, "Redis starts", func() error { return c.Ping(context.Background()).Err() })
 }
 
 // replicaProcess is a process with a replica.
