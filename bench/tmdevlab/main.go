@@ -2,7 +2,8 @@
 
 // Command tmdevlab rebuilds the TM Dev Lab benchmark of MCP servers on one machine with two CPUs. It builds the
 // servers, starts one after another together with the Redis and the HTTP service that their tools use, and loads each
-// with the same requests. README.md explains the workload, and how it differs from the published benchmark.
+// with the same requests. README.md explains the workload, and how it differs from the published benchmark. With
+// GOWORK=off:
 //
 //	go -C bench/tmdevlab run .                      checks, measures and prints a table: 70 minutes
 //	go -C bench/tmdevlab run . check                shows the responses of each server
