@@ -193,6 +193,7 @@ func FuzzBatch(f *testing.F) {
 		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}`)
 	f.Add([]byte{1}, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`)
 	f.Add([]byte{1}, `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
+	f.Add([]byte{7}, `{"jsonrpc":"2.0","id":0.0}`)
 	f.Add([]byte{0}, `{"jsonrpc":"2.0","id":9,"method":"initialize"}`)
 	f.Add([]byte(strings.Repeat("\x00", 101)), "")
 	f.Fuzz(func(t *testing.T, kinds []byte, raw string) {
@@ -221,16 +222,21 @@ func FuzzBatch(f *testing.F) {
 		var parts []json.RawMessage // raw may have several elements
 		must.Do(t, json.Unmarshal([]byte(batch), &parts))
 		want := make(map[jsonrpc.ID]int) // responses by id; the zero ID is null
+		requested := make(map[jsonrpc.ID]bool)
 		total, whole := 0, len(parts) == 0 || len(parts) > 100
 		for _, part := range parts {
 			m, _ := jsonrpc.Parse(part, jsonrpc.Limits{})
 			switch m.Kind {
 			case jsonrpc.Request:
-				whole = whole || want[m.ID] > 0 || m.Method == mcp.MethodInitialize ||
+				whole = whole || requested[m.ID] || m.Method == mcp.MethodInitialize ||
 					revision.Classify(revision.Input{Message: &m, Agreed: mcp.V20250326}).Era == revision.Modern
+				requested[m.ID] = true
 				fallthrough
 			case jsonrpc.Invalid:
-				want[m.ID]++
+				// The id 1.0 is returned as it is. Parse then reads the id of the response as 1.
+				response, _ := jsonrpc.Parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`,
+					must.Get(json.Marshal(m.ID))(t)), jsonrpc.Limits{})
+				want[response.ID]++
 				total++
 			}
 		}
