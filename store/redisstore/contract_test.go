@@ -21,7 +21,18 @@ import (
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis logs each connection that fails
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(settled{m})
+}
+
+// settled waits for the goroutines of closed clients: while Redis is down, one of go-redis tries to connect, and sees
+// only at its next attempt, after a second or a time-out, that its client is closed. goleak waits for half a second.
+type settled struct{ *testing.M }
+
+func (s settled) Run() int {
+	code := s.M.Run()
+	for end := time.Now().Add(patience); goleak.Find() != nil && time.Now().Before(end); {
+	}
+	return code
 }
 
 // replicas spreads operations over the Stores of two replicas. Its clock can be advanced: all times to live are scale
