@@ -73,8 +73,9 @@ build: ## Build the program as a static binary, .out/parley
 	@echo "$$(wc -c <.out/parley) bytes"
 
 .PHONY: share
-share: build ## Write the manual page and the completion scripts of a release into .out/share
+share: build ## Write the manual page, the completion scripts and the licenses of a release into .out/share
 	@mkdir -p .out/share/completions
+	@scripts/licenses .out/share/licenses.txt
 	@.out/parley man >.out/share/parley.1
 	@gzip -9nc .out/share/parley.1 >.out/share/parley.1.gz
 	@for shell in bash zsh fish; do .out/parley completion $$shell >.out/share/completions/parley.$$shell; done
