@@ -39,7 +39,8 @@ const maxRetryWait = 10 * time.Second
 // attempt, up to 10 seconds. The actual wait is random, at least half of that, and at least
 // as long as the server asks for. If the server asks for more than 10 seconds, the request is not
 // repeated. RetryRequests returns the last error. A wait ends when the context of the request
-// ends. On a server the middleware does nothing.
+// ends. If a connection to a process, or a session, has ended, the client reconnects once and
+// begins again with the first attempt. On a server the middleware does nothing.
 func RetryRequests(r Retry) Middleware {
 	if r.Attempts <= 0 {
 		r.Attempts = 3
@@ -60,7 +61,8 @@ func RetryRequests(r Retry) Middleware {
 					return result, nil
 				}
 				least, transient := isTransient(err)
-				if !transient || attempt == r.Attempts || least > maxRetryWait || ctx.Err() != nil {
+				_, ended := errors.AsType[connectionEnded](err)
+				if !transient || ended || attempt == r.Attempts || least > maxRetryWait || ctx.Err() != nil {
 					return result, err
 				}
 				timer := time.NewTimer(max(wait/2+rand.N(wait/2+1), least))
@@ -74,6 +76,13 @@ func RetryRequests(r Retry) Middleware {
 			}
 		}
 	}
+}
+
+// connectionEnded is implemented by the error of a request that was not sent because its connection, or its session,
+// has ended. The client reconnects when the middleware has returned, and then sends the request.
+type connectionEnded interface {
+	error
+	ConnectionEnded()
 }
 
 // isSafe reports whether a request may be sent twice.

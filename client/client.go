@@ -126,9 +126,13 @@ const maxRepeats = 2
 // repeatable.
 func (c *Client) request(ctx context.Context, build func(*link) *outbound.Request,
 	repeatable bool) (json.RawMessage, error) {
+	mayHaveRun := false // in an earlier attempt
 	for attempt := 0; ; attempt++ {
 		l, err := c.connected(ctx)
-		if err != nil {
+		switch {
+		case err != nil && mayHaveRun:
+			return nil, err
+		case err != nil:
 			return nil, notSent(err)
 		}
 		req := build(l)
@@ -146,7 +150,12 @@ func (c *Client) request(ctx context.Context, build func(*link) *outbound.Reques
 		if err == nil {
 			return raw, nil
 		}
-		again := unserved && lost && attempt < maxRepeats && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
+		mayHaveRun = mayHaveRun || req.RanBefore
+		limit := maxRepeats
+		if req.RanBefore { // middleware has sent the request again; this goes on with its last attempt
+			limit = 1
+		}
+		again := unserved && lost && attempt < limit && (sessionGone || errors.Is(err, call.ErrNotSent)) ||
 			attempt == 0 && repeatable && (lost || errors.Is(err, call.ErrConnectionLost))
 		if stale {
 			legacy, dialErr := c.rediscover(ctx)
@@ -156,10 +165,35 @@ func (c *Client) request(ctx context.Context, build func(*link) *outbound.Reques
 			again = attempt == 0 && legacy && (repeatable || unserved || rejectsEra(err))
 		}
 		if !again || ctx.Err() != nil {
-			return nil, withMethod(req.Method, err)
+			return nil, withMethod(req.Method, afterAttempts(mayHaveRun, err))
 		}
+		mayHaveRun = mayHaveRun || req.MayHaveRun
 	}
 }
+
+// afterAttempts returns the error of the last attempt to send a request. If the server may have acted on an earlier
+// one, the error does not match call.ErrNotSent.
+func afterAttempts(mayHaveRun bool, err error) error {
+	if mayHaveRun && errors.Is(err, call.ErrNotSent) {
+		return &repeatError{err}
+	}
+	return err
+}
+
+// repeatError is the error of a repeated request that was not sent, unlike an earlier attempt.
+type repeatError struct{ err error }
+
+func (e *repeatError) Error() string {
+	return "repeated after an attempt that the server may have received: " + e.err.Error()
+}
+
+// Is reports whether the error matches target.
+func (e *repeatError) Is(target error) bool {
+	return target != call.ErrNotSent && errors.Is(e.err, target)
+}
+
+// As finds the first error of the type of target.
+func (e *repeatError) As(target any) bool { return errors.As(e.err, target) }
 
 // rejectsAll reports whether a server that has rejected a request of a session rejects a ping as well. If so, it
 // has lost the session, perhaps in a restart. err is the error of the request.

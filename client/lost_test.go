@@ -52,6 +52,42 @@ func TestListsAndPingsAreRepeatedOnce(t *testing.T) {
 	}
 }
 
+// Middleware cannot send a request again on a connection that has ended. The client reconnects, and goes on with it once;
+// an error then does not claim that the server has not acted.
+func TestRetriesGoOnAfterTheConnectionHasEnded(t *testing.T) {
+	for name, newServer := range map[string]func() *script{"modern": modernServer, "legacy": legacyServer} {
+		synctest.Test(t, func(t *testing.T) {
+			exiting, works := newServer(), newServer()
+			exiting.Answers["tools/call"] = []string{"!close"}
+			works.Answers["tools/call"] = []string{called}
+			callWith := func(d client.Dialer, servers ...*script) (int, error) {
+				to, rec := target(servers...)
+				c := must.Get(d.Dial(t.Context(), to))(t)
+				_, err := c.CallTool(t.Context(), "x", nil)
+				c.Close()
+				return strings.Count(rec.methods(), "tools/call"), err
+			}
+			d := quiet()
+			n, err := callWith(d, exiting, works)
+			must.CheckIs(t, err, call.ErrConnectionLost, name)
+			must.CheckEqual(t, n, 1, name, "without middleware")
+
+			retry := call.Retry{Attempts: 10, Tool: func(string) bool { return true }}
+			d.Middleware = []call.Middleware{call.RetryRequests(retry)}
+			begin := time.Now()
+			n, err = callWith(d, exiting, works)
+			must.Check(t, err, name)
+			must.CheckEqual(t, n, 2, name, "the second connection works")
+			must.CheckThat(t, time.Since(begin) < time.Second, "%s: reconnected after %v", name, time.Since(begin))
+
+			n, err = callWith(d, exiting)
+			must.CheckIs(t, err, call.ErrConnectionLost, name)
+			must.CheckThat(t, !errors.Is(err, call.ErrNotSent), "%s: %v matches ErrNotSent", name, err)
+			must.CheckEqual(t, n, 2, name, "no connection works")
+		})
+	}
+}
+
 // A request on a connection that ended while it was idle is sent on a new one.
 func TestLostIdleConnectionIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -117,6 +117,8 @@ func transmit(ctx context.Context, c *call.Call) (any, error) {
 		}
 		req = &extended
 	}
+	o.request.RanBefore = o.request.RanBefore || o.request.MayHaveRun
+	req.MayHaveRun = false
 	raw, err := o.send(ctx, req)
 	o.request.Token, o.request.MayHaveRun = req.Token, req.MayHaveRun
 	if err != nil {

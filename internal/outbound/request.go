@@ -65,8 +65,9 @@ type Request struct {
 	// Forwarding, if set, takes the response if nothing but Forwarding.Append uses the result.
 	Forwarding *rpc.Forwarding
 	// MayHaveRun is set to true unless each exchange of the request has proven that the peer has not acted on it; see
-	// provesUnserved. Check it before sending a request again, unless repeating the request is harmless.
-	MayHaveRun bool
+	// provesUnserved. Check it before sending a request again, unless repeating the request is harmless. If middleware
+	// sends the request more than once, it is about the last time, and RanBefore is about the others.
+	MayHaveRun, RanBefore bool
 	// InputRequested, if set, is set to true if the peer asks for input before it sends the result (2026-07-28,
 	// basic/patterns/mrtr). Such a result must not be cached for other requests.
 	InputRequested *bool

@@ -146,7 +146,7 @@ func (o *Requests) begin(p *pending) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.failed != nil {
-		return unsent(o.failed)
+		return unsent(endedError{o.failed})
 	}
 	ids := o.IDs
 	if ids == nil {

@@ -41,5 +41,14 @@ func ifUnsent(err error) error {
 	return nil
 }
 
+// endedError is why a connection has ended. On the same connection, a request will never be sent: middleware that
+// repeats requests leaves this one to the client, which reconnects (see call.RetryRequests).
+type endedError struct{ error }
+
+func (e endedError) Unwrap() error { return e.error }
+
+// ConnectionEnded marks the error.
+func (endedError) ConnectionEnded() {}
+
 // unsent adds call.ErrNotSent to the cause why a request was not sent.
 func unsent(cause error) error { return fmt.Errorf("%w: %w", call.ErrNotSent, cause) }

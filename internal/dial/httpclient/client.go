@@ -24,13 +24,19 @@ import (
 // Errors of a client.
 var (
 	// ErrSessionGone means that the server no longer knows the session. It did not process the request.
-	ErrSessionGone error = unsentError{errSessionGone}
+	ErrSessionGone error = unsentError{errSessionGone{}}
 	// ErrNotMCP means that the response does not come from an MCP endpoint.
 	ErrNotMCP = fmt.Errorf("%w: the Content-Type must be application/json or text/event-stream",
 		call.ErrInvalidResponse)
 )
 
-var errSessionGone = errors.New("session ended by the server")
+// errSessionGone is the cause of ErrSessionGone.
+type errSessionGone struct{}
+
+func (errSessionGone) Error() string { return "session ended by the server" }
+
+// ConnectionEnded marks the error: only a new session can send the request; see call.RetryRequests.
+func (errSessionGone) ConnectionEnded() {}
 
 // endSessionTimeout is the time-out of the request that ends a session.
 const endSessionTimeout = 2 * time.Second
